@@ -45,6 +45,8 @@ def options(url: str, queue: str, **more: str) -> dict[str, str]:
     given = {
         "url": url,
         "queue": queue,
+        # As mode=auto chooses with RabbitMQ.
+        "mode": "queue",
         "maxOffsetsPerTrigger": str(PREFETCH // 2),
         "prefetch": str(PREFETCH),
         "minPartitions": "2",
@@ -224,7 +226,7 @@ def test_a_buffer_that_is_full_pauses_the_consumer(broker_url: str, tmp_path: Pa
             channel.publish("", queue, b"%030000d" % number)
         channel.wait_for_confirms(60_000)
         given = {
-            "url": broker_url, "queue": queue, "maxBufferedBytes": "64k",
+            "url": broker_url, "queue": queue, "mode": "queue", "maxBufferedBytes": "64k",
             "minOffsetsPerTrigger": "300", "maxOffsetsPerTrigger": "400",
             "maxTriggerDelay": "500ms",
         }  # fmt: skip
@@ -237,9 +239,8 @@ def test_a_buffer_that_is_full_pauses_the_consumer(broker_url: str, tmp_path: Pa
 
 
 def test_a_queue_that_is_not_there_is_said_so_at_once(broker_url: str, tmp_path: Path) -> None:
-    engine = Engine(tmp_path, {"url": broker_url, "queue": "no.such.queue"})
     with pytest.raises(Exception, match="404 NOT_FOUND"):
-        engine.step()
+        Engine(tmp_path, {"url": broker_url, "queue": "no.such.queue"})
 
 
 def test_a_queue_that_is_deleted_fails_the_query(broker_url: str, tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ def test_every_crash_point_of_several_queues(penstock_url: str, tmp_path: Path, 
     committed nothing comes twice."""
     with queues_at(penstock_url, 3) as (channel, names):
         given = {
-            "url": penstock_url, "queues": ",".join(names), "maxOffsetsPerTrigger": "6",
-            "prefetch": "12",
+            "url": penstock_url, "queues": ",".join(names), "mode": "queue",
+            "maxOffsetsPerTrigger": "6", "prefetch": "12",
         }  # fmt: skip
         publish(channel, names[0], 0, 20)
         publish(channel, names[1], 100, 2)
@@ -270,8 +270,8 @@ def test_a_batch_takes_as_long_as_it_is_to_take(penstock: Broker, tmp_path: Path
         with queue_at(penstock.url) as (channel, queue):
             publish(channel, queue, 0, 1800)
             given = {
-                "url": penstock.url, "queue": queue, "maxOffsetsPerTrigger": "400",
-                "targetBatchDuration": "200ms",
+                "url": penstock.url, "queue": queue, "mode": "queue",
+                "maxOffsetsPerTrigger": "400", "targetBatchDuration": "200ms",
             }  # fmt: skip
             engine = Engine(next(folders), given)
             sizes: list[int] = []

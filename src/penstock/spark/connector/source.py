@@ -43,7 +43,7 @@ from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.opening import parse_and_find
 from penstock.spark.connector.common.options import SourceOptions, parse_source
 from penstock.spark.connector.common.reader import CONNECTION_NAME
-from penstock.spark.connector.lease.lease_source import LeaseStreamReader, has_leases
+from penstock.spark.connector.lease.lease_source import LeaseStreamReader
 from penstock.spark.connector.queue.queue_source import QueueStreamReader
 from penstock.spark.connector.sink.sink import BatchWriter, StreamWriter, make_sink
 from penstock.spark.connector.stream.stream_source import StreamBatchReader, StreamStreamReader
@@ -63,8 +63,8 @@ NO_BATCH_READ: Final = (
     "spark.read cannot read the queue {queue!r}: reading takes messages away, and a batch query "
     "does not say when its result is safe, so nothing could be acknowledged without losing "
     "messages when a task or a job fails. Use spark.readStream with .trigger(availableNow=True): "
-    "it reads what is there, acknowledges after your sink has committed, and ends. A stream can be "
-    "read with option mode=stream"
+    "it reads what is there, acknowledges after your sink has committed, and ends. Streams can be "
+    "read with spark.read"
 )
 
 
@@ -155,10 +155,7 @@ class AmqpDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For `spark.readStream`. Raises: OperatorError."""
         self._refuse(ENDS, "spark.read", "spark.readStream; trigger(availableNow=True) ends it")
-        options = self._parsed()
-        if options.mode == "auto":
-            is_leasing = has_leases(options.endpoint, CONNECTION_NAME)
-            options = replace(options, mode="lease" if is_leasing else "queue")
+        options = self._parsed(is_patient=True)
         shape = shape_of(options)
         check_schema(schema, shape)
         if options.mode == "stream":
@@ -169,7 +166,7 @@ class AmqpDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`. Raises: OperatorError, also for an ordinary queue."""
-        options = self._parsed()
+        options = self._parsed(is_patient=False)
         if options.mode != "stream":
             raise OperatorError(NO_BATCH_READ.format(queue=options.queue))
         self._refuse(WAITS, "spark.readStream", "spark.read, for which no stream waits")
@@ -194,9 +191,9 @@ class AmqpDataSource(DataSource):
             if name.lower() in given:
                 raise OperatorError(f"option {name} is for {fitting}, and this is {this}")
 
-    def _parsed(self) -> SourceOptions:
-        """What is to be read, and by how many tasks it can be. Raises: OperatorError."""
-        options = parse_and_find(dict(self.options), CONNECTION_NAME)
+    def _parsed(self, is_patient: bool) -> SourceOptions:
+        """What is to be read, and by how many tasks. Raises: OperatorError, ClientError."""
+        options = parse_and_find(dict(self.options), CONNECTION_NAME, is_patient)
         return replace(options, cores=self.cores or os.cpu_count() or 1)
 
 

@@ -67,12 +67,32 @@ def read(
         or (set(found) != set(names) and not may_change)
         or not all(isinstance(number, int) and number >= 0 for number in found.values())
     ):
-        what = f"{one} {names[0]!r}" if len(names) == 1 else f"{several} {', '.join(names)}"
-        raise OperatorError(
-            f"the checkpoint is at {dict(offset)}, and this query reads the {what}: a "
-            "checkpoint belongs to its queues and to one mode. Use another checkpointLocation"
-        )
+        raise OperatorError(_other_checkpoint(mode, names, offset))
     return [found.get(name, LACKING) for name in names]
+
+
+def _other_checkpoint(mode: str, names: Sequence[str], offset: Mapping[str, Any]) -> str:
+    """What is wrong with a checkpoint at `offset` for a query over `names`."""
+    ours = f"this query reads {_listed(names)} with mode={mode}"
+    for kept, (one, count, several) in _KEYS.items():
+        read = offset.get(several)
+        if not isinstance(read, dict):
+            read = {str(offset[one]): offset.get(count)} if one in offset else None
+        if read is None:
+            continue
+        theirs = ", ".join(f"{name!r} to {count} {number}" for name, number in read.items())
+        text = f"the checkpoint is of a query with mode={kept}, which has read {theirs}, and {ours}"
+        if kept != mode and set(read) == set(names):
+            return f"{text}. Go on with option mode={kept}, or begin with a new checkpointLocation"
+        return f"{text}: a checkpoint belongs to its queues. Use another checkpointLocation"
+    return (
+        f"the checkpoint is at {dict(offset)}, which is none of this source, and {ours}: a "
+        "checkpoint belongs to its queues. Use another checkpointLocation"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)
 
 
 def begun_at(end: Mapping[str, Any], start: Mapping[str, Any]) -> dict[str, Any]:

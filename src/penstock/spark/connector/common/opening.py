@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.client.errors import ClientError
 from penstock.client.io_blocking import Connection, connect
 from penstock.client.url import BrokerUrl
-from penstock.spark.connector.common.option_values import matching
+from penstock.spark.connector.common.kinds import LEASE, QUEUE, REQUESTS, STREAM, mode_of
+from penstock.spark.connector.common.option_values import AUTO, matching
 from penstock.spark.connector.common.options import Endpoint, SourceOptions, parse_source
+from penstock.spark.connector.common.outage import Outage
 
-HEARTBEAT_S = 30
-CAPABILITY: Final = "penstock.requests"
+HEARTBEAT_S: Final = 30
 
 
 def open_connection(endpoint: Endpoint, name: str) -> Connection:
@@ -67,40 +69,81 @@ def _context(endpoint: Endpoint) -> ssl.SSLContext | None:
     return context
 
 
-def parse_and_find(given: Mapping[str, str], name: str) -> SourceOptions:
-    """Options of a source, with queuePattern made into names. name: of the connection it takes.
+def parse_and_find(given: Mapping[str, str], name: str, is_patient: bool) -> SourceOptions:
+    """Options of a source, with queuePattern made into names, and mode=auto into a mode. name: of
+    the connection it takes; is_patient: a broker that is away is waited for.
 
     Raises: OperatorError, also where nothing matches or the broker does not list its queues;
     ClientError.
     """
     options = parse_source(given)
-    if not options.pattern:
+    if not options.pattern and options.mode != AUTO:
         return options
-    kind = "stream" if options.mode == "stream" else "queue"
-    found = matching(options.pattern, _listed(options, kind, name))
+    limit_ms = options.endpoint.reconnect_timeout_ms if is_patient else 0
+    outage = Outage()
+    while True:
+        try:
+            with open_connection(options.endpoint, name) as connection:
+                return _found(given, options, connection)
+        except ClientError as error:
+            outage.wait(error, limit_ms, name)
+
+
+def _found(
+    given: Mapping[str, str], options: SourceOptions, connection: Connection
+) -> SourceOptions:
+    names = options.queues
+    if options.pattern:
+        names = _matching(options, connection)
+    if options.mode != AUTO:
+        return parse_source(given, names)
+    modes = {queue: mode_of(connection, queue) for queue in names}
+    streams = [queue for queue, (mode, _) in modes.items() if mode == STREAM]
+    if 0 < len(streams) < len(names):
+        rest = [queue for queue in names if queue not in streams]
+        raise OperatorError(
+            f"streams ({', '.join(streams)}) and ordinary queues ({', '.join(rest)}) are read in "
+            "different modes: use two queries, or say which are meant with option mode"
+        )
+    if streams:
+        return parse_source(given, names if options.pattern else (), STREAM)
+    at_least_once = [(queue, why) for queue, (mode, why) in modes.items() if mode == QUEUE]
+    parsed = parse_source(
+        given, names if options.pattern else (), QUEUE if at_least_once else LEASE
+    )
+    if not at_least_once:
+        return parsed
+    queue, why = at_least_once[0]
+    return replace(parsed, note=f"rows of {queue!r} come at least once: {why}")
+
+
+def _matching(options: SourceOptions, connection: Connection) -> tuple[str, ...]:
+    """The queues of option queuePattern. Raises: OperatorError for none."""
+    kinds = {STREAM: (STREAM,), AUTO: (QUEUE, STREAM)}.get(options.mode, (QUEUE,))
+    listed = [name for kind in kinds for name in _listed(options, kind, connection)]
+    found = matching(options.pattern, listed)
     if not found:
         raise OperatorError(
-            f"option queuePattern is {options.pattern!r}, and no {kind} of that name is there, as "
-            "a whole, among those that are not exclusive"
+            f"option queuePattern is {options.pattern!r}, and no {' or '.join(kinds)} of that name "
+            "is there, as a whole, among those that are not exclusive"
         )
-    return parse_source(given, found)
+    return found
 
 
-def _listed(options: SourceOptions, kind: str, name: str) -> list[str]:
-    with open_connection(options.endpoint, name) as connection:
-        if CAPABILITY not in connection.session.server_capabilities():
-            raise OperatorError(
-                f"option queuePattern: the broker at {options.endpoint.url.address()} does not "
-                "list its queues over AMQP, as Penstock does; name them with option queues"
-            )
-        channel = connection.channel()
-        names: list[str] = []
-        after = ""
-        while True:
-            answer = channel.request("queue.list", {"type": kind, "after": after})
-            page = answer["names"]
-            assert isinstance(page, list), "docs/requests.md says so"
-            names += [str(one) for one in page]
-            if answer["is_last"] or not page:
-                return names
-            after = names[-1]
+def _listed(options: SourceOptions, kind: str, connection: Connection) -> list[str]:
+    if REQUESTS not in connection.session.server_capabilities():
+        raise OperatorError(
+            f"option queuePattern: the broker at {options.endpoint.url.address()} does not "
+            "list its queues over AMQP, as Penstock does; name them with option queues"
+        )
+    channel = connection.channel()
+    names: list[str] = []
+    after = ""
+    while True:
+        answer = channel.request("queue.list", {"type": kind, "after": after})
+        page = answer["names"]
+        assert isinstance(page, list), "docs/requests.md says so"
+        names += [str(one) for one in page]
+        if answer["is_last"] or not page:
+            return names
+        after = names[-1]

@@ -38,6 +38,7 @@ SIZE_BYTES_MAX: Final = 1 << 40
 OFFSET_DIGITS_MAX: Final = 18
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The end of the year 9999."""
+AUTO: Final = "auto"
 BODY: Final = "body"
 ALWAYS: Final = ("queue", "offset", "timestamp", "exchange", "routing_key", "redelivered")
 ASKED_FOR: Final = (
@@ -109,6 +110,19 @@ class Values:
                 fitting = " or ".join(one.modes)
                 raise OperatorError(
                     f"option {one.name} is for {name}={fitting}, and this is {name}={mode}"
+                )
+
+    def check_kind(self, stream: str, is_stream: bool, queues: tuple[str, ...]) -> None:
+        """What was found: streams, or ordinary queues. stream: how `modes` call the former. Raises:
+        OperatorError for an option that is for the others."""
+        kinds = "streams" if is_stream else "ordinary queues"
+        others = "ordinary queues" if is_stream else "streams"
+        for one in self._known:
+            is_for = [name == stream for name in one.modes if name != AUTO]
+            if is_for and is_stream not in is_for and self.has(one.name):
+                raise OperatorError(
+                    f"option {one.name} is for {others}, and this query reads {kinds}: "
+                    f"{', '.join(queues)}"
                 )
 
     def flag(self, name: str, default: bool) -> bool:

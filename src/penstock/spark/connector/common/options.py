@@ -24,6 +24,7 @@ from penstock.base.limits import (
 from penstock.client.url import BrokerUrl, parse_url
 from penstock.spark.connector.common.offsets import is_made_up
 from penstock.spark.connector.common.option_values import (
+    AUTO,
     TRIGGER_DELAY_MS_MAX,
     Option,
     Values,
@@ -35,6 +36,7 @@ from penstock.spark.connector.common.option_values import (
 QUEUE_ROWS_DEFAULT: Final = CONNECTOR_PREFETCH.default // 2
 STREAM_ROWS_DEFAULT: Final = 100_000
 """Rows of a batch at most. Of a queue they pass through the driver; of a stream tasks read them."""
+ROWS_MOST: Final = 2**40
 PARTITIONS_MAX: Final = 1024
 LAG_MAX: Final = 2**60
 GROUP_BYTES_MAX: Final = 200
@@ -49,10 +51,11 @@ AT_LEAST_ONCE: Final = "at-least-once"
 EXACTLY_ONCE: Final = "exactly-once"
 DEDUP: Final = "dedup"
 
-_LEASE: Final = ("lease", "auto")
-_QUEUE: Final = ("queue", "auto")
-_RANGES: Final = ("lease", "auto", "stream")
-_STREAM: Final = ("stream",)
+_MODES: Final = (AUTO, "lease", "stream", "queue")
+_LEASE: Final = ("lease", AUTO)
+_QUEUE: Final = ("queue", AUTO)
+_RANGES: Final = ("lease", "stream", AUTO)
+_STREAM: Final = ("stream", AUTO)
 _CONNECTION: Final = (
     Option("url", "amqp:// or amqps://user:password@host:port/vhost", "amqp://localhost"),
     Option("username", "who connects; overrides the url's"),
@@ -70,8 +73,9 @@ SOURCE_OPTIONS: Final = (
     Option("queues", "several of them, separated by commas; all of one mode"),
     Option("queuePattern", "instead: a regular expression for whole names; those there are when "
            "the query starts. Penstock only"),
-    Option("mode", "queue (an ordinary queue, at least once), lease (the same of Penstock, exactly "
-           "once), auto (one of these, by the broker) or stream (x-queue-type=stream)", "queue"),
+    Option("mode", "auto (what fits the queue and its broker), stream (x-queue-type=stream, "
+           "exactly once), lease (an ordinary queue of Penstock, exactly once) or queue (an "
+           "ordinary queue of any broker, at least once)", AUTO),
     Option("group", "mode=lease, and streams that are to wait for the query: a name for it, which "
            "has to stay the same, and no other query may use; mode=lease makes one up and keeps it "
            "in the checkpoint", modes=_RANGES),
@@ -196,6 +200,8 @@ class SourceOptions:
     target_ms: 0.., how long a batch is to take. queues: in order, 1 or more; queue: the first;
     pattern: what they were found by, "" for none.
     columns: those kept, with `body` for the body whatever its name; none for all.
+    mode: as given, or with `is_auto` as found; note: what the user has to know of that, "" for
+    nothing.
     partitions: 0 where it was not given; cores: what Spark has for the tasks of the query, 1...
     starts, ends: a place (see `places`) for each of `queues`; starting, ending: that of `queue`.
     """
@@ -203,7 +209,7 @@ class SourceOptions:
     endpoint: Endpoint
     queue: str
     mode: str
-    is_mode_given: bool
+    is_auto: bool
     max_rows: int
     min_rows: int
     max_delay_ms: int
@@ -232,6 +238,7 @@ class SourceOptions:
     lease_timeout_ms: int = LEASE_TIMEOUT_MS.default
     columns: tuple[str, ...] = ()
     cores: int = 1
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,22 +263,28 @@ class SinkOptions:
     staged_ms: int
 
 
-def parse_source(given: Mapping[str, str], found: tuple[str, ...] = ()) -> SourceOptions:
+def parse_source(
+    given: Mapping[str, str], found: tuple[str, ...] = (), found_mode: str = ""
+) -> SourceOptions:
     """Options of `spark.read` and `spark.readStream`. found: the names that queuePattern matches;
-    without them it stands for a queue itself, and places are not looked at.
+    without them it stands for a queue itself, and places are not looked at. found_mode: what
+    mode=auto has turned out to be.
 
     Raises: OperatorError naming the option, its value, and what it takes.
     """
     values = Values(given, SOURCE_OPTIONS, "reading from AMQP")
     pattern = values.text("queuePattern")
     queues = parse_queues(values, found)
-    mode = values.choice("mode", ("queue", "lease", "auto", "stream"), "queue")
-    values.check_fits("mode", mode)
+    asked = values.choice("mode", _MODES, AUTO)
+    values.check_fits("mode", asked)
+    mode = found_mode or asked
+    if asked == AUTO != mode:
+        values.check_kind("stream", mode == "stream", queues)
     highest, usual = {
         "queue": (CONNECTOR_PREFETCH.highest, QUEUE_ROWS_DEFAULT),
         "lease": (LEASE_MESSAGES.default, QUEUE_ROWS_DEFAULT),
-        "auto": (CONNECTOR_PREFETCH.highest, QUEUE_ROWS_DEFAULT),
-        "stream": (2**40, STREAM_ROWS_DEFAULT),
+        "stream": (ROWS_MOST, STREAM_ROWS_DEFAULT),
+        AUTO: (ROWS_MOST, STREAM_ROWS_DEFAULT),
     }[mode]
     max_rows = values.number("maxOffsetsPerTrigger", 1, highest, usual)
     if max_rows < len(queues):
@@ -288,7 +301,7 @@ def parse_source(given: Mapping[str, str], found: tuple[str, ...] = ()) -> Sourc
         endpoint=_endpoint(values),
         queue=queues[0],
         mode=mode,
-        is_mode_given=values.has("mode"),
+        is_auto=asked == AUTO,
         max_rows=max_rows,
         min_rows=min_rows,
         prefetch=_prefetch(values, mode, max_rows),
@@ -356,7 +369,7 @@ def _suggested(values: Values) -> str:
 
 
 def _prefetch(values: Values, mode: str, max_rows: int) -> int:
-    if mode not in ("queue", "auto"):
+    if mode != "queue":
         return 0
     prefetch = values.number(
         "prefetch", 1, CONNECTOR_PREFETCH.highest, min(CONNECTOR_PREFETCH.highest, 2 * max_rows)

@@ -8,6 +8,7 @@ array of the first task.
 """
 
 import gc
+import logging
 import os
 import time
 from abc import abstractmethod
@@ -37,6 +38,7 @@ from penstock.spark.connector.common.planner import (
 )
 from penstock.spark.connector.common.ranges import split
 
+_log = logging.getLogger("penstock.spark")
 TIMES: Final = 2
 _spared: dict[int, int] = {}
 ALL_ROWS = 2**62
@@ -101,6 +103,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
         self._group = options.group
         self._planners: list[P] = []
         self._watch: PaceWatch | None = None
+        self._is_told = False
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_planners": [], "_watch": None}
@@ -174,6 +177,10 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
 
     def _opened(self) -> list[P]:
         if not self._planners:
+            if self._options.note and not self._is_told:
+                # In this process only: workers have readers too, and open nothing.
+                self._is_told = True
+                _log.warning("%s", self._options.note)
             count = len(self._options.queues)
             self._planners = [
                 self.planner_of(of_queue(self._options, number)) for number in range(count)
@@ -194,9 +201,12 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
         options = self._options
         return offsets.written(self.MODE, options.queues, numbers, options.pattern != "")
 
+    def _check(self, offset: dict[str, Any]) -> list[int]:
+        """The numbers in `offset`. Raises: OperatorError when it is that of something else."""
+        return offsets.read(self.MODE, self._options.queues, offset, self._options.pattern != "")
+
     def _numbers(self, offset: dict[str, Any]) -> list[int]:
-        options = self._options
-        numbers = offsets.read(self.MODE, options.queues, offset, options.pattern != "")
+        numbers = self._check(offset)
         if offsets.LACKING not in numbers:
             return numbers
         # A queue that the pattern did not find before.

@@ -26,10 +26,10 @@ from penstock.client.errors import ChannelClosedError, ClientError, ConnectionCl
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.kinds import LEASES
 from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.offsets import group_of, is_made_up, make_up, with_group
-from penstock.spark.connector.common.opening import open_connection
-from penstock.spark.connector.common.options import Endpoint, SourceOptions
+from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.ranges import RangePlanner, Run, arrivals, read_batches
 from penstock.spark.connector.common.reader import (
     CONNECTION_NAME,
@@ -38,18 +38,11 @@ from penstock.spark.connector.common.reader import (
 )
 
 _log = logging.getLogger("penstock.spark")
-CAPABILITY: Final = "penstock.leases"
 LOST: Final = "LEASE_LOST: "
 STALE: Final = "STALE: "
 ALIVE_MS_MAX: Final = 10_000
 """While a batch runs the broker hears of the query this often, or four times within leaseTimeout;
 heartbeats are answered then, too."""
-
-
-def has_leases(endpoint: Endpoint, name: str) -> bool:
-    """Whether the broker leases messages. Raises: OperatorError, ClientError."""
-    with open_connection(endpoint, name) as connection:
-        return CAPABILITY in connection.session.server_capabilities()
 
 
 class LeaseAsker:
@@ -111,11 +104,11 @@ class LeaseAsker:
         options = self._options
         if self._link is None:
             self._link = QueueLink(options.endpoint, options.queue, 1, self._name)
-        if CAPABILITY not in self._link.session.server_capabilities():
+        if LEASES not in self._link.session.server_capabilities():
             self.close()
             raise OperatorError(
-                f"the broker at {options.endpoint.url.address()} has no leases ({CAPABILITY}): "
-                "mode=lease needs Penstock. Read the queue with mode=queue (at least once)"
+                f"the broker at {options.endpoint.url.address()} has no leases ({LEASES}): "
+                "mode=lease needs Penstock. Leave option mode out, and rows come at least once"
             )
         return self._link
 
@@ -335,6 +328,7 @@ class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """As every reader, for the group that stands in `start`."""
+        self._check(start)
         self._go_as(group_of(self._options.group, start))
         return super().latestOffset(start, limit)
 
@@ -352,6 +346,7 @@ class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The parts of a batch of the group that stands in `end`: a `start` that Spark has not
         written down, because the first batch did not end, has a name that is never used."""
+        self._check(end)
         self._go_as(group_of(self._options.group, end))
         return super().partitions(start, end)
 

@@ -25,8 +25,9 @@ from penstock.client.events import (
     Replied,
 )
 from penstock.protocol import methods as m
-from penstock.spark.connector.common.decode import stream_offset
+from penstock.spark.connector.common.kinds import is_stream
 from penstock.spark.connector.common.link import QueueLink, waker
+from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.outage import is_final
 from penstock.spark.connector.common.scan import Scanned
@@ -64,7 +65,6 @@ class QueueFeed:
         self._count_asked: m.Method | None = None
         self._count_at_ns = 0
         self._is_consuming = False
-        self._is_unchecked = not options.is_mode_given
         self._is_lost = False
         self._is_stopping = False
         self._near, self._far = waker()
@@ -204,14 +204,6 @@ class QueueFeed:
     def _take(self, scanned: Scanned) -> None:
         if not scanned.ends:
             return
-        if self._is_unchecked:
-            self._is_unchecked = False
-            if stream_offset(scanned.raw, 0, -1) >= 0:
-                raise OperatorError(
-                    f"queue {self._options.queue!r} looks like a stream: its messages have the "
-                    "header x-stream-offset. Read it with option mode=stream, or give mode=queue "
-                    "if it is an ordinary queue whose publishers send that header"
-                )
         if self.ledger.waiting() == 0:
             self.waiting_since_ns = time.monotonic_ns()
         self.ledger.add(scanned.raw, scanned.ends)
@@ -275,6 +267,15 @@ class QueueFeed:
             _log.warning("queue %s: connected again", self._options.queue)
 
     def _open(self) -> QueueLink:
-        return QueueLink(
-            self._options.endpoint, self._options.queue, self._options.prefetch, self._name
-        )
+        options = self._options
+        connection = open_connection(options.endpoint, self._name)
+        try:
+            if not options.is_auto and is_stream(connection, options.queue):
+                raise OperatorError(
+                    f"queue {options.queue!r} is a stream, and this is mode=queue, in which its "
+                    "rows would be lost with each restart: leave option mode out"
+                )
+        except BaseException:
+            connection.drop()
+            raise
+        return QueueLink(options.endpoint, options.queue, options.prefetch, self._name, connection)

@@ -183,9 +183,8 @@ class QueuePlanner:
             if time.monotonic_ns() > end_ns:
                 raise OperatorError(
                     f"queue {options.queue!r}: {feed.ready} messages are ready and none was "
-                    f"delivered for {UNDELIVERED_MS_MAX // 1000} s; is it a stream (then give "
-                    "mode=stream), or does another consumer have it to itself (exclusive, or "
-                    "x-single-active-consumer)?"
+                    f"delivered for {UNDELIVERED_MS_MAX // 1000} s; does another consumer have it "
+                    "to itself (exclusive, or x-single-active-consumer)?"
                 )
 
 

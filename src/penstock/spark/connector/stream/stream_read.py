@@ -201,7 +201,7 @@ def cut_runs(
         elif offset < 0:
             raise OperatorError(
                 f"queue {options.queue!r} is no stream: its messages carry no x-stream-offset. "
-                "Read it with option mode=queue"
+                "Leave option mode out"
             )
         else:
             if expected > run_first:

@@ -212,7 +212,7 @@ class StreamEnds:
     def _no_stream(self) -> OperatorError:
         return OperatorError(
             f"queue {self._options.queue!r} is no stream: its messages carry no x-stream-offset. "
-            "Read it with option mode=queue"
+            "Leave option mode out"
         )
 
 

@@ -29,7 +29,7 @@ def test_the_queues_of_a_pattern_may_come_and_go() -> None:
     assert one == {"streams": {"a": 5}}
     assert offsets.read("stream", ["a", "b"], one, may_change=True) == [5, offsets.LACKING]
     assert offsets.read("stream", ["b"], one, may_change=True) == [offsets.LACKING]
-    with pytest.raises(OperatorError, match="one mode"):
+    with pytest.raises(OperatorError, match="mode=stream, which has read 'a' to offset 5"):
         offsets.read("queue", ["a"], one, may_change=True)
 
 
@@ -37,14 +37,12 @@ def test_the_queues_of_a_pattern_may_come_and_go() -> None:
     ("mode", "names", "offset"),
     [
         ("queue", ["orders"], {"queue": "other", "position": 3}),
-        ("stream", ["orders"], {"queue": "orders", "position": 3}),
         ("queue", ["orders"], {"queue": "orders", "position": -1}),
         ("queue", ["orders"], {"topic": {"0": 7}}),
         ("queue", ["orders"], {"queue": {"orders": 1}, "position": 7}),
         ("queue", ["orders"], {"queues": {"orders": 1, "more": 2}}),
         ("queue", ["orders", "more"], {"queue": "orders", "position": 3}),
         ("queue", ["orders", "more"], {"queues": {"orders": 1, "other": 2}}),
-        ("queue", ["orders", "more"], {"streams": {"orders": 1, "more": 2}}),
         ("queue", ["orders", "more"], {"queues": {"orders": 1, "more": "2"}}),
     ],
 )
@@ -53,6 +51,19 @@ def test_a_checkpoint_of_something_else_is_refused(
 ) -> None:
     with pytest.raises(OperatorError, match="checkpoint belongs to its queues"):
         offsets.read(mode, names, offset)
+
+
+def test_a_checkpoint_of_another_mode_says_what_it_is() -> None:
+    """And how to go on with it."""
+    with pytest.raises(OperatorError) as raised:
+        offsets.read("lease", ["orders"], {"queue": "orders", "position": 3})
+    assert str(raised.value) == (
+        "the checkpoint is of a query with mode=queue, which has read 'orders' to position 3, and "
+        "this query reads 'orders' with mode=lease. Go on with option mode=queue, or begin with a "
+        "new checkpointLocation"
+    )
+    with pytest.raises(OperatorError, match=r"mode=stream, which has read 'a' to offset 1, 'b' to"):
+        offsets.read("queue", ["a", "b"], {"streams": {"a": 1, "b": 2}})
 
 
 def test_the_end_of_a_first_batch_says_where_it_begins() -> None:

@@ -24,7 +24,12 @@ REPOSITORY = Path(__file__).resolve().parents[5]
 
 def test_defaults_are_those_of_the_reference() -> None:
     options = parse_source({"queue": "orders"})
-    assert (options.mode, options.max_rows, options.prefetch) == ("queue", 10_000, 20_000)
+    assert (options.mode, options.is_auto) == ("auto", True)
+    found = parse_source({"queue": "orders"}, (), "lease")
+    assert (found.mode, found.is_auto, found.max_rows) == ("lease", True, 10_000)
+    assert parse_source({"queue": "orders"}, (), "stream").max_rows == 100_000
+    given = parse_source({"queue": "orders", "mode": "queue"})
+    assert (given.mode, given.is_auto, given.prefetch) == ("queue", False, 20_000)
     assert (options.min_rows, options.max_delay_ms, options.partitions) == (0, 900_000, 0)
     assert options.endpoint.url.address() == "localhost:5672"
     assert parse_source({"queue": "s", "mode": "stream"}).max_rows == 100_000
@@ -36,6 +41,7 @@ def test_names_come_in_any_case_and_values_with_units() -> None:
     options = parse_source(
         {
             "QUEUE": "orders",
+            "Mode": "Queue",
             "maxRECORDSpertrigger": "500",
             "minoffsetspertrigger": "20",
             "maxtriggerdelay": "2m",
@@ -53,21 +59,24 @@ def test_names_come_in_any_case_and_values_with_units() -> None:
         ({}, ["queue is missing"]),
         ({"queue": "q", "maxOffsetPerTrigger": "5"}, ["did you mean maxOffsetsPerTrigger?"]),
         ({"queue": "q", "zzz": "5"}, ["'zzz'", "Known: bodyColumn, ", "maxTriggerDelay"]),
-        ({"queue": "q", "maxOffsetsPerTrigger": "-1"}, ["'-1'", "1..65535"]),
-        ({"queue": "q", "maxOffsetsPerTrigger": "65536"}, ["1..65535"]),
+        ({"queue": "q", "mode": "queue", "maxOffsetsPerTrigger": "-1"}, ["'-1'", "1..65535"]),
+        ({"queue": "q", "mode": "queue", "maxOffsetsPerTrigger": "65536"}, ["1..65535"]),
         ({"queue": "q", "maxOffsetsPerTrigger": "9", "maxRecordsPerTrigger": "9"}, ["twice"]),
         ({"queue": "q", "maxTriggerDelay": "5"}, ["with its unit", "15m"]),
         ({"queue": "q", "maxBytesPerTrigger": "0"}, ["1..", "64m"]),
-        ({"queue": "q", "mode": "file"}, ["queue or lease or auto or stream"]),
+        ({"queue": "q", "mode": "file"}, ["auto or lease or stream or queue"]),
         ({"queue": "q", "mode": "lease", "group": "checkpoint-1"}, ["made up", "another name"]),
         ({"queue": "q", "mode": "auto", "group": "g" * 201}, ["longer than the 200 bytes"]),
-        ({"queue": "q", "group": "g"}, ["for mode=lease"]),
+        ({"queue": "q", "mode": "queue", "group": "g"}, ["for mode=lease"]),
         ({"queue": "q", "mode": "lease", "group": "g", "prefetch": "9"}, ["for mode=queue"]),
         ({"queue": "q", "mode": "lease", "group": "g", "readMode": "amqp"}, ["for mode=stream"]),
-        ({"queue": "q", "prefetch": "10"}, ["less than maxOffsetsPerTrigger (10000)"]),
-        ({"queue": "q", "minOffsetsPerTrigger": "10001"}, ["1..10000"]),
+        (
+            {"queue": "q", "mode": "queue", "prefetch": "10"},
+            ["maxOffsetsPerTrigger (10000)"],
+        ),
+        ({"queue": "q", "mode": "queue", "minOffsetsPerTrigger": "10001"}, ["1..10000"]),
         ({"queue": "q", "includeHeaders": "yes"}, ["true or false"]),
-        ({"queue": "q", "startingOffsets": "earliest"}, ["for mode=stream"]),
+        ({"queue": "q", "mode": "queue", "startingOffsets": "earliest"}, ["for mode=stream"]),
         ({"queue": "q", "mode": "stream", "prefetch": "9"}, ["for mode=queue"]),
         ({"queue": "q", "mode": "stream", "startingOffsets": "soon"}, ["earliest, latest or"]),
         ({"queue": "q", "tls.caFile": "ca.pem"}, ["amqps://"]),
@@ -80,8 +89,11 @@ def test_names_come_in_any_case_and_values_with_units() -> None:
         ({"queues": ",".join(f"q{n}" for n in range(65))}, ["65 queues", "64 at most"]),
         ({"queues": "a,b,c", "maxOffsetsPerTrigger": "2"}, ["less than the 3 queues"]),
         ({"queue": "q", "targetBatchDuration": "2"}, ["with its unit"]),
-        ({"queue": "q", "filterPushdown": "true"}, ["for mode=stream"]),
-        ({"queue": "q", "failOnDataLoss": "false"}, ["for mode=lease or auto or stream"]),
+        ({"queue": "q", "mode": "queue", "filterPushdown": "true"}, ["for mode=stream"]),
+        (
+            {"queue": "q", "mode": "queue", "failOnDataLoss": "false"},
+            ["lease or stream or auto"],
+        ),
         ({"queue": "q", "bodyColumn": "Offset"}, ["'Offset'", "another one than queue, offset,"]),
         ({"queue": "q", "bodyColumn": ""}, ["bodyColumn is empty", "leave it out"]),
         ({"queue": "q", "password": "a", "passwordEnv": "B"}, ["give one of them"]),
@@ -108,6 +120,27 @@ def test_a_bad_option_is_named_with_what_it_takes(given: dict[str, str], words: 
         parse_source(given)
     for word in words:
         assert word in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "word"),
+    [
+        ({"startingOffsets": "earliest"}, "lease", "startingOffsets is for streams.*queues: q"),
+        ({"maxLagBytes": "1k", "group": "g"}, "queue", "maxLagBytes is for streams"),
+        ({"prefetch": "9"}, "stream", "prefetch is for ordinary queues.*reads streams: q"),
+        ({"leaseTimeout": "1h"}, "stream", "leaseTimeout is for ordinary queues"),
+    ],
+)
+def test_an_option_is_refused_when_its_kind_is_not_what_is_found(
+    given: dict[str, str], found: str, word: str
+) -> None:
+    """Before that nobody knows; and what RabbitMQ alone needs does not hurt with Penstock."""
+    assert parse_source({"queue": "q", **given}).is_auto
+    with pytest.raises(OperatorError, match=word):
+        parse_source({"queue": "q", **given}, (), found)
+    portable = {"queue": "q", "prefetch": "20000", "leaseTimeout": "1h", "group": "g"}
+    assert parse_source(portable, (), "lease").lease_timeout_ms == 3_600_000
+    assert parse_source(portable, (), "queue").prefetch == 20_000
 
 
 @pytest.mark.parametrize(
