@@ -164,7 +164,7 @@ def test_a_pattern_finds_queues_and_new_ones_at_the_next_start(
 def test_a_pattern_that_finds_nothing_and_a_broker_that_lists_nothing(
     penstock_url: str, rabbitmq_url: str
 ) -> None:
-    with pytest.raises(OperatorError, match="no queue of that name is there"):
+    with pytest.raises(OperatorError, match="no queue or stream of that name is there"):
         AmqpDataSource({"url": penstock_url, "queuePattern": "no-such-.*"}).streamReader(SCHEMA)
     with pytest.raises(OperatorError, match="does not list its queues"):
         AmqpDataSource({"url": rabbitmq_url, "queuePattern": "a.*"}).streamReader(SCHEMA)

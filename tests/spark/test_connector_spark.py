@@ -3,13 +3,15 @@
 import json
 import os
 import re
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.spark.marks import IN_SPARK
-from tests.spark.through_amqp import patiently
+from tests.spark.through_amqp import PATIENCE_MS, patiently
 
 pytestmark = IN_SPARK
 
@@ -107,10 +109,12 @@ def test_from_queue_to_queue_with_lag_and_without_secrets(
     sizes = [entry["numInputRows"] for entry in progress]
     assert max(sizes) <= 400 and sum(sizes) == 1000 and len(sizes) >= 3
     source = progress[0]["sources"][0]
-    assert source["endOffset"] == {"queue": incoming, "position": sizes[0]}
+    named = ("lease", "number") if "lease" in source["endOffset"] else ("queue", "position")
+    assert [source["endOffset"][name] for name in named] == [incoming, sizes[0]]
     # What Spark shows as lag; that it becomes exact is a matter of the reader.
-    assert source["latestOffset"]["queue"] == incoming
-    assert sizes[0] <= source["latestOffset"]["position"]
+    latest = source["latestOffset"]
+    assert latest["mode"] == named[0] and latest[named[0]] == incoming
+    assert sizes[0] <= latest[named[1]]
     plan = frame._jdf.queryExecution().toString()
     for text in (plan, json.dumps(progress)):
         assert f":{SECRET}@" not in text
@@ -155,12 +159,72 @@ def test_a_stream_is_read_in_batch_and_streaming(
 
 def test_what_is_wrong_is_said_in_words(session: Any) -> None:
     reader = session.readStream.format("amqp").option("queue", "q")
-    with pytest.raises(Exception, match="did you mean maxOffsetsPerTrigger"):
+    with pytest.raises(Exception, match="did you mean maxOffsetsPerTrigger") as raised:
         reader.option("maxOffsetPerTrigger", 5).load()
+    text = str(raised.value)
+    assert "Traceback" not in text and text.index("unknown option") < 200, "the sentence first"
     with pytest.raises(Exception, match=r"trigger\(availableNow=True\)"):
-        session.read.format("amqp").option("queue", "q").load().count()
+        session.read.format("amqp").options(queue="q", mode="queue").load().count()
     rows = session.range(3).selectExpr("string(id) AS value")
     with pytest.raises(Exception, match="nothing says where rows go"):
         rows.write.format("amqp").mode("append").save()
     with pytest.raises(Exception, match="cannot be overwritten"):
         rows.write.format("amqp").option("routingKey", "q").mode("overwrite").save()
+
+
+def test_a_thread_that_registers_can_write(session: Any, penstock_url: str) -> None:
+    """Spark looks for sources in the active session, and a thread of Python's has none."""
+    from penstock.spark import register
+
+    queue = f"thread.{os.getpid()}"
+    fill(penstock_url, queue, 0)
+    failures: list[Exception] = []
+
+    def write() -> None:
+        try:
+            register(session)
+            rows = session.range(3).selectExpr("string(id) AS body")
+            rows.write.format("amqp").mode("append").options(
+                url=penstock_url, routingKey=queue
+            ).save()
+        except Exception as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+    assert failures == [] and left(penstock_url, queue) == 3
+
+
+def slowly(batch: Any, number: int) -> None:
+    batch.count()
+    time.sleep(0.3)
+
+
+def test_what_is_shown_of_a_query_that_holds_publishers(
+    session: Any, penstock: Any, tmp_path: Path
+) -> None:
+    """In lastProgress; and its name, wherever the broker shows it."""
+    queue = f"slow.{os.getpid()}"
+    arguments: dict[str, str | int] = {"x-max-length": 50, "x-overflow": "backpressure"}
+    with patiently(penstock.url) as connection:
+        channel = connection.channel()
+        channel.declare_queue(queue, durable=True, arguments={**arguments})
+        channel.confirm_select()
+        for number in range(200):
+            channel.publish("", queue, b"%05d" % number)
+        reader = session.readStream.format("amqp").options(url=penstock.url, queue=queue)
+        rows = reader.option("maxOffsetsPerTrigger", 30).load()
+        writer = rows.writeStream.queryName("minutes").foreachBatch(slowly)
+        query = writer.option("checkpointLocation", str(tmp_path)).start()
+        channel.wait_for_confirms(PATIENCE_MS)
+        asked = {"queue": queue, "group": query.lastProgress.sources[0].endOffset and json.loads(
+            query.lastProgress.sources[0].endOffset)["group"]}  # fmt: skip
+        state = channel.request("lease.state", asked)
+        shown = [json.loads(one.sources[0].latestOffset) for one in query.recentProgress]
+        query.stop()
+    assert state["query"] == "spark query minutes (penstock)"
+    assert all(one["mode"] == "lease" and one["delivery"] == "exactly once" for one in shown)
+    assert 0 < max(one["lag_rows"] for one in shown) <= 50
+    assert max(one["publishers_held_seconds"] for one in shown) > 0.2
+    assert max(one["rows_out_per_second"] for one in shown) > 0

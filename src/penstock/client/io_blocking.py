@@ -38,15 +38,15 @@ _Reply = TypeVar("_Reply", bound=m.Method)
 
 
 def connect(
-    url: str | BrokerUrl, name: str = "", context: ssl.SSLContext | None = None
+    url: str | BrokerUrl, name: str = "", context: ssl.SSLContext | None = None, **more: Table
 ) -> "Connection":
     """Open a connection; it is ready for channels.
 
-    name: shown by the broker. context: for amqps addresses, the default trusts the system's
-    authorities. Raises: OperatorError for a malformed address, ConnectError for everything else.
+    name: shown by the broker; context: the default trusts the system's authorities; more: further
+    client properties. Raises: OperatorError for a malformed address, ConnectError for the rest.
     """
     where = parse_url(url) if isinstance(url, str) else url
-    session = ClientSession(where, name, time.monotonic_ns())
+    session = ClientSession(where, name, time.monotonic_ns(), {**more})
     connection = Connection(_open_socket(where, context), session)
     try:
         connection.wait(lambda: connection.inbox.is_open, where.connection_timeout_ms, "open-ok")

@@ -25,8 +25,9 @@ class Agreed:
     heartbeat_s: int
 
 
-def client_properties(name: str) -> Table:
-    """What this client says of itself. `name`: shown by the broker as the connection's name."""
+def client_properties(name: str, more: Table) -> Table:
+    """What this client says of itself. `name`: shown by the broker as the connection's name; more:
+    what a program adds of its own."""
     properties: Table = {
         "product": "Penstock client",
         "version": __version__,
@@ -42,10 +43,10 @@ def client_properties(name: str) -> Table:
     }
     if name:
         properties["connection_name"] = name
-    return properties
+    return {**properties, **more}
 
 
-def start_ok(start: ConnectionStart, url: BrokerUrl, name: str) -> ConnectionStartOk:
+def start_ok(start: ConnectionStart, url: BrokerUrl, name: str, more: Table) -> ConnectionStartOk:
     """Answer connection.start with SASL PLAIN.
 
     Raises: ConnectionFault 540 when the broker does not offer PLAIN.
@@ -57,7 +58,7 @@ def start_ok(start: ConnectionStart, url: BrokerUrl, name: str) -> ConnectionSta
             f"the broker offers {' '.join(offered) or 'no mechanism'}; this client speaks PLAIN",
         )
     secret = f"\0{url.user}\0{url.password}".encode()
-    return ConnectionStartOk(client_properties(name), MECHANISM, secret, "en_US")
+    return ConnectionStartOk(client_properties(name, more), MECHANISM, secret, "en_US")
 
 
 def agree(tune: ConnectionTune, url: BrokerUrl) -> Agreed:

@@ -77,13 +77,17 @@ class State(Enum):
 class ClientSession:
     """One connection, client side.
 
-    url: where and as whom; name: shown by the broker; now_ns: monotonic nanoseconds.
+    url: where and as whom; name: shown by the broker; now_ns: monotonic nanoseconds; properties:
+    of the client, beside those that it always has.
     `agreed` is None until the limits are tuned; `blocked_reason` is None while the broker reads.
     Owner: the owner of the socket; not to be shared between threads.
     """
 
-    def __init__(self, url: BrokerUrl, name: str, now_ns: int) -> None:
+    def __init__(
+        self, url: BrokerUrl, name: str, now_ns: int, properties: Table | None = None
+    ) -> None:
         self.url = url
+        self.properties: Table = properties or {}
         self.name = name
         self.state = State.AWAIT_START
         self.agreed: Agreed | None = None
@@ -292,7 +296,7 @@ class ClientSession:
     def _on_start(self, method: Method, events: list[ClientEvent]) -> None:
         start = cast(ConnectionStart, method)
         self._server_properties = start.server_properties
-        self._output.append(method_frame(0, start_ok(start, self.url, self.name)))
+        self._output.append(method_frame(0, start_ok(start, self.url, self.name, self.properties)))
 
     def _on_tune(self, method: Method, events: list[ClientEvent]) -> None:
         agreed = agree(cast(ConnectionTune, method), self.url)

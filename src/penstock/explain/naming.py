@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from penstock.explain.consumer_causes import LEASE
 from penstock.explain.root_causes import DEBT
 from penstock.telemetry.actor_window import OWED, SENT, STORED, ActorWindow, BlockWindow
 from penstock.telemetry.words import kind_of, name_of
@@ -123,10 +124,23 @@ def client_name(properties: Mapping[str, object]) -> str:
     return _clean(given) if isinstance(given, str) else ""
 
 
+def spark_words(properties: Mapping[str, object]) -> str:
+    """Which Spark query a client says it works for, and where, fit to be shown; "" for others."""
+    said = properties.get("spark")
+    if not isinstance(said, dict):
+        return ""
+    known = {name: _clean(value) for name, value in said.items() if isinstance(value, str)}
+    names = ("query", "query_id", "application", "host")
+    words = ("query", "id", "application", "host")
+    shown = [f"{word} {known[name]}" for name, word in zip(names, words, strict=True)
+             if known.get(name)]  # fmt: skip
+    return f"Spark {', '.join(shown)}" if shown else ""
+
+
 def named(windows: Mapping[str, ActorWindow]) -> dict[str, ActorWindow]:
     """The same windows under the names people know."""
     names = Names(windows)
-    if not names.by_address:
+    if not names.by_address and not names.leases:
         return dict(windows)
     answer: dict[str, ActorWindow] = {}
     for actor, window in windows.items():
@@ -136,7 +150,8 @@ def named(windows: Mapping[str, ActorWindow]) -> dict[str, ActorWindow]:
 
 
 class Names:
-    """What each address is called. by_address: without a kind; empty if no client gave a name."""
+    """What each address is called. by_address: without a kind; empty if no client gave a name;
+    leases: what a consumer that is a lease is called in place of its group."""
 
     def __init__(self, windows: Mapping[str, ActorWindow]) -> None:
         given = {
@@ -153,6 +168,14 @@ class Names:
             else f"{name}@{address}"
             for address, name in given.items()
         }
+        self.leases: dict[str, str] = {}
+        for actor, window in windows.items():
+            if LEASE in window.labels:
+                label = _clean(window.labels[LEASE])
+                # One query may read several queues by groups of one name each.
+                if label in self.leases.values():
+                    label = f"{label} {name_of(actor).partition('@conn:')[0]}"
+                self.leases[actor] = label
 
     def of(self, actor: str) -> str:
         """The id `actor` is shown by."""
@@ -168,7 +191,8 @@ class Names:
             return actor if name is None else f"chan:{name}/{number}"
         if kind == "consumer":
             tag, found, holder = rest.rpartition("@conn:")
-            name = self.by_address.get(holder) if found else None
+            name = self.by_address.get(holder, holder) if found else None
+            tag = self.leases.get(actor, tag)
             return actor if name is None else f"consumer:{tag}@conn:{name}"
         return actor
 

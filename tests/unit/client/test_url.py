@@ -99,9 +99,11 @@ def test_frames_below_the_minimum_are_refused() -> None:
 
 def test_a_broker_without_plain_is_refused_by_name() -> None:
     with pytest.raises(ConnectionFault, match="offers EXTERNAL"):
-        start_ok(ConnectionStart(mechanisms=b"EXTERNAL"), BrokerUrl(), "")
+        start_ok(ConnectionStart(mechanisms=b"EXTERNAL"), BrokerUrl(), "", {})
 
 
 def test_the_name_is_told_only_where_there_is_one() -> None:
-    assert client_properties("n")["connection_name"] == "n"
-    assert "connection_name" not in client_properties("")
+    assert client_properties("n", {})["connection_name"] == "n"
+    more = client_properties("", {"spark": {"query": "minutes"}})
+    assert "connection_name" not in more
+    assert more["spark"] == {"query": "minutes"} and "product" in more

@@ -1,6 +1,6 @@
 """Connections are shown by the names they gave, wherever an id stands."""
 
-from penstock.explain.naming import NAME_CHARACTERS_MAX, Names, named
+from penstock.explain.naming import NAME_CHARACTERS_MAX, Names, named, spark_words
 from tests.unit.explain.scene import actor, held, scene
 
 WINDOWS = scene(
@@ -25,6 +25,27 @@ def test_every_id_that_has_a_connection_in_it() -> None:
     assert windows["queue:/q"].numbers == {"debt:conn:web-7": 3, "sent:conn:1.1.1.1:4": 1}
     assert windows["queue:/q"].rates == {"sent:conn:web-7": 9.0}
     assert windows["chan:web-7/1"].numbers == WINDOWS["chan:1.1.1.1:1/1"].numbers
+
+
+def test_a_lease_is_called_by_its_query() -> None:
+    """Its group's name may have been made up; two of one name stay two."""
+    lease = {"lease": "spark query minutes (app)"}
+    windows = named(
+        scene(
+            actor("conn:1.1.1.1:1", labels={"name": "app: source"}),
+            actor("consumer:checkpoint-7b03@conn:1.1.1.1:1", labels=lease),
+            actor("consumer:checkpoint-7b04@conn:1.1.1.1:1", labels=lease),
+        )
+    )
+    first = "consumer:spark query minutes (app)@conn:app: source"
+    second = "consumer:spark query minutes (app) checkpoint-7b04@conn:app: source"
+    assert set(windows) == {"conn:app: source", first, second}
+
+
+def test_where_a_query_runs_is_said_beside_its_client() -> None:
+    said = {"query": "minutes", "query_id": "64a9", "application": "app", "host": "w\x1b1", "x": 5}
+    assert spark_words({"spark": said}) == "Spark query minutes, id 64a9, application app, host w?1"
+    assert spark_words({"spark": "minutes"}) == "" == spark_words({})
 
 
 def test_other_ids_stay() -> None:

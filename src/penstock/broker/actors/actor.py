@@ -131,6 +131,11 @@ class Actor(GateObserver):
     def grant_deferred(self, gate: Gate, sender: str, messages: int) -> None:
         self.line.recorder.record(GRANT_DEFERRED, self.identity, sender, "", messages)
 
+    def held_ns(self, peer: str) -> int:
+        """How long `peer` has held it, in all."""
+        blocks = self.ledger.snapshot(self.line.clock.monotonic_ns()).blocks
+        return sum(one.closed_ns for one in blocks if one.peer == peer)
+
     def note_held(self, peer: str, reason: str, now_ns: int) -> None:
         """Put it on record that `peer` holds this actor."""
         if self.line.is_accounting:

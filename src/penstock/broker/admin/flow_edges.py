@@ -292,7 +292,7 @@ def _queue_rows(broker: Broker, queue: QueueActor, now_ns: int) -> Iterator[Edge
         for name, lease in book.groups.items():
             yield EdgeRow(
                 sender=queue.identity,
-                receiver=f"lease:{name}@{queue.identity[6:]}",
+                receiver=f"lease:{lease.query or name}@{queue.identity[6:]}",
                 vhost=queue.vhost,
                 kind=QUEUE_LEASE,
                 in_flight_messages=int(lease.held_count),

@@ -14,6 +14,7 @@ from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.asking import ACCOUNTING
 from penstock.explain.memory_forecast import BASE, PAGING_BUDGET, PEAK
+from penstock.explain.naming import spark_words
 from penstock.explain.remarks import CONFIRMS
 from penstock.flow.account import Account
 from penstock.flow.rate import Meter
@@ -298,6 +299,8 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
         labels["client"] = f"{product if isinstance(product, str) else 'unknown client'} " + (
             version if isinstance(version, str) else ""
         )
+        if spark := spark_words(negotiator.client_properties):
+            labels["client"] += f", {spark}"
         given = negotiator.client_properties.get("connection_name")
         if isinstance(given, str):
             labels["name"] = given

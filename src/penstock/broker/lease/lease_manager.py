@@ -252,7 +252,7 @@ class LeaseManager:
         book.actor.settle(group, min(start, end))
         group.acked_to = max(start, int(group.acked_to))
         group.timeout_ns = order.timeout_ms * NS_PER_MS
-        group.query = order.query
+        group.query = order.query or group.query
         group.is_forgettable = order.is_forgettable
         group.consumer.holder = order.holder
         group.consumer.prefetch = max(1, order.count)

@@ -33,7 +33,8 @@ def leases_in_words(leases: LeaseManager, queue: QueueActor) -> dict[str, str]:
     now_ns = queue.line.clock.monotonic_ns()
     said = []
     for name, group in sorted(book.groups.items()):
-        words = f"{name} done to {int(group.acked_to)}, holds {int(group.held_count)}"
+        who = f"{group.query}, group {name}:" if group.query else name
+        words = f"{who} done to {int(group.acked_to)}, holds {int(group.held_count)}"
         if group.held_count > 0:
             words += f" for {duration(max(0, now_ns - int(group.held_since_ns())))}"
         said.append(words)

@@ -14,6 +14,8 @@ from penstock.queues.consumers import Consumer
 NUMBER_MAX: Final = (1 << 62) - 1
 FROM_ARGUMENT: Final = "x-lease-from"
 TO_ARGUMENT: Final = "x-lease-to"
+QUERY_ARGUMENT: Final = "x-lease-query"
+QUERY_CHARACTERS_MAX: Final = 200
 GROUP_BYTES_MAX: Final = 200
 
 
@@ -35,7 +37,7 @@ def lease_acquire(ask: Ask) -> None:
     order.timeout_ms = ask.number_of(
         "timeout_ms", LEASE_TIMEOUT_MS.lowest, LEASE_TIMEOUT_MS.highest, LEASE_TIMEOUT_MS.default
     )
-    order.query = ask.text("query", "")
+    order.query = ask.text("query", "")[:QUERY_CHARACTERS_MAX]
     order.accepts_loss = _flag(ask, "accept_loss")
     order.is_forgettable = _flag(ask, "forgettable")
     order.holder = ask.session.connection.identity
@@ -43,9 +45,10 @@ def lease_acquire(ask: Ask) -> None:
 
 
 def lease_state(ask: Ask) -> None:
-    """lease.state {queue, group, first, stop} -> {acked_to, end, count, bytes, ready, runs}: runs
-    are what is held of first..stop-1, as first, stop, first, stop ... A sign of life. A group that
-    never was is one that holds nothing.
+    """lease.state {queue, group, first, stop} -> {acked_to, end, count, bytes, ready, runs, query,
+    held_ns}: runs are what is held of first..stop-1, as first, stop, first, stop ... A sign of
+    life. A group that never was is one that holds nothing. held_ns: how long the queue has taken
+    nothing because its consumers, and this group among them, took too little.
 
     Raises: ChannelFault 404, 405, 406."""
     queue = _ordinary(ask.queue("queue"))
@@ -59,7 +62,7 @@ def lease_state(ask: Ask) -> None:
     group = None if book is None else book.groups.get(name)
     if book is None or group is None:
         nothing: Table = {"acked_to": 0, "end": 0, "count": 0, "bytes": 0, "ready": ready}
-        ask.ticket.settle({**nothing, "runs": []})
+        ask.ticket.settle({**nothing, "runs": [], "query": "", "held_ns": 0})
         return
     manager.renew(book, group)
     ask.ticket.settle(
@@ -70,6 +73,8 @@ def lease_state(ask: Ask) -> None:
             "bytes": int(group.held_bytes),
             "ready": ready,
             "runs": [number for run in group.held_runs(first, stop) for number in run],
+            "query": group.query,
+            "held_ns": queue.held_ns(queue.consumers_id()),
         }
     )
 
@@ -86,7 +91,8 @@ def lease_release(ask: Ask) -> None:
 
 def read_lease(manager: LeaseManager, queue: QueueActor, consumer: Consumer) -> None:
     """Give what `consumer` asks for by its arguments: numbers from x-lease-from to x-lease-to, not
-    with it, of the group x-lease-group. A sign of life of the group.
+    with it, of the group x-lease-group, which is called x-lease-query from then on. A sign of life
+    of the group.
 
     Raises: ChannelFault 406, with LEASE_LOST if one of them is not held."""
     arguments = consumer.arguments
@@ -110,6 +116,9 @@ def read_lease(manager: LeaseManager, queue: QueueActor, consumer: Consumer) -> 
             f"hold {lost} of {first}..{stop - 1}; it holds {group.held_count} messages of "
             f"{group.acked_to}..{group.end() - 1}"
         )
+    query = arguments.get(QUERY_ARGUMENT, "")
+    if isinstance(query, str) and query != "":
+        group.query = query[:QUERY_CHARACTERS_MAX]
     manager.renew(book, group)
     consumer.queue = book.actor.reads
     book.actor.read(LeaseReader(consumer, group, first, stop))

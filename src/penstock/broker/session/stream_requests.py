@@ -122,4 +122,5 @@ def _told(groups: StreamGroups, group: ReaderGroup) -> Table:
         "next": int(log.committed),
         "lag_messages": int(group.lag_messages(log)),
         "lag_bytes": int(group.lag_bytes(log)),
+        "held_ns": groups.actor.held_ns(groups.identity_of(group)),
     }

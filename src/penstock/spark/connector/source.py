@@ -42,6 +42,7 @@ from penstock.base.errors import OperatorError
 from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.opening import parse_and_find
 from penstock.spark.connector.common.options import SourceOptions, parse_source
+from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.reader import CONNECTION_NAME
 from penstock.spark.connector.lease.lease_source import LeaseStreamReader
 from penstock.spark.connector.queue.queue_source import QueueStreamReader
@@ -68,6 +69,7 @@ NO_BATCH_READ: Final = (
 )
 
 
+@plainly
 class FilteringBatchReader(StreamBatchReader):
     """`spark.read` of streams with option filterPushdown. A class of its own, because Spark refuses
     readers with `pushFilters` unless spark.sql.python.filterPushdown.enabled is true."""
@@ -137,11 +139,14 @@ def kept(batch: Any, times: Sequence[tuple[type[Filter], datetime]]) -> Any:
     return batch
 
 
+@plainly
 class AmqpDataSource(DataSource):
-    """Registered as `amqp`. cores: what Spark has for tasks, 0 for those of this machine; no
-    process that makes these objects can ask Spark for it."""
+    """Registered as `amqp`. cores: what Spark has for tasks, 0 for those of this machine;
+    application: its name, "" where it is not known. No process that makes these objects can ask
+    Spark for them."""
 
     cores: ClassVar[int] = 0
+    application: ClassVar[str] = ""
 
     @classmethod
     def name(cls) -> str:
@@ -178,11 +183,11 @@ class AmqpDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """For `df.write`. Raises: OperatorError."""
-        return BatchWriter(*make_sink(dict(self.options), schema, overwrite))
+        return BatchWriter(*make_sink(dict(self.options), schema, overwrite, self.application))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """For `df.writeStream`. Raises: OperatorError."""
-        return StreamWriter(*make_sink(dict(self.options), schema, overwrite))
+        return StreamWriter(*make_sink(dict(self.options), schema, overwrite, self.application))
 
     def _refuse(self, names: tuple[str, ...], fitting: str, this: str) -> None:
         """Raises: OperatorError for an option that would be ignored, and the user relied on it."""
@@ -193,18 +198,20 @@ class AmqpDataSource(DataSource):
 
     def _parsed(self, is_patient: bool) -> SourceOptions:
         """What is to be read, and by how many tasks. Raises: OperatorError, ClientError."""
-        options = parse_and_find(dict(self.options), CONNECTION_NAME, is_patient)
+        options = parse_and_find(dict(self.options), CONNECTION_NAME, is_patient, self.application)
         return replace(options, cores=self.cores or os.cpu_count() or 1)
 
 
-def source_for(session_cores: int) -> type[AmqpDataSource]:
-    """The source as a session with so many cores for tasks registers it; 0 where it is not known.
+def source_for(session_cores: int, session_application: str = "") -> type[AmqpDataSource]:
+    """The source as a session registers it, which has so many cores for tasks, 0 where that is not
+    known, and is called so.
 
     Python pickles a class that a function has made as a whole, and so with what it knows.
     """
 
     class SessionSource(AmqpDataSource):
         cores = session_cores
+        application = session_application
 
     return SessionSource
 

@@ -15,6 +15,7 @@ with Java's words, and wait for absent workers for ever; both are asked for firs
 import logging
 import os
 import re
+import shutil
 import socket
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
@@ -177,6 +179,7 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
                 f"Spark did not start with Java {java.version} from {java.home}: {fault}; "
                 "try another Java (JAVA_HOME) or run without Spark (--no-spark)"
             ) from fault
+        application = session.sparkContext.applicationId
         session.sparkContext.setLogLevel("ERROR")
         leave_out_checksums(session)
         try:
@@ -194,6 +197,18 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
             # Nothing to stop where the signal has ended the JVM too, as that of a process group.
             with suppress(Py4JError, OSError):
                 session.stop()
+            if master.startswith("local-cluster"):
+                remove_work(Path(pyspark.__file__).parent / "work", application)
+
+
+def remove_work(work: Path, application: str) -> None:
+    """Remove what the workers of `local-cluster` have left of `application`: they keep logs and
+    files of their executors in Spark's own directory, that of the installed package, and do not
+    look at SPARK_WORKER_DIR."""
+    shutil.rmtree(work / application, ignore_errors=True)
+    with suppress(OSError):
+        # Unless another application has something there.
+        work.rmdir()
 
 
 def leave_out_checksums(session: SparkSession) -> None:

@@ -189,7 +189,10 @@ def test_state_says_what_is_held_and_how_much_is_ready() -> None:
     _bed, peer = prepared(6)
     table: Table = {"queue": "q", "group": "g"}
     ok = peer.call(1, m.RequestAsk("lease.state", table), m.RequestAskOk)
-    assert ok.answer == {"acked_to": 0, "end": 0, "count": 0, "bytes": 0, "ready": 6, "runs": []}
+    assert ok.answer == {
+        "acked_to": 0, "end": 0, "count": 0, "bytes": 0, "ready": 6, "runs": [], "query": "",
+        "held_ns": 0,
+    }  # fmt: skip
     acquire(peer, 0, 4)
     acquire(peer, 2, 2)
     ok = peer.call(1, m.RequestAsk("lease.state", {**table, "stop": 3}), m.RequestAskOk)
@@ -290,6 +293,37 @@ def test_leased_messages_outlive_their_time_and_keep_the_depth_mark_closed() -> 
     assert queue.gate.is_open
 
 
+def called(peer: Peer) -> object:
+    table: Table = {"queue": "q", "group": "g"}
+    return peer.call(1, m.RequestAsk("lease.state", table), m.RequestAskOk).answer["query"]
+
+
+def test_whoever_reads_may_know_better_what_the_group_is_called() -> None:
+    """A planner of Spark does not know its query's name, and its tasks do."""
+    _bed, peer = prepared(4)
+    acquire(peer, 0, 2, query="spark query of orders-app")
+    assert called(peer) == "spark query of orders-app"
+    method = reading(0, 2)
+    method.arguments["x-lease-query"] = "minutes"
+    peer.say(2, method)
+    peer.heard()
+    assert called(peer) == "minutes"
+    acquire(peer, 2, 2)
+    assert called(peer) == "minutes", "it was not said again"
+
+
+def test_the_time_that_publishers_are_held_is_counted() -> None:
+    bed, peer = prepared(0, arguments={"x-max-length": 2, "x-overflow": "backpressure"})
+    peer.publish("q", *[b"x"] * 4)
+    acquire(peer, 0, 2)
+    table: Table = {"queue": "q", "group": "g"}
+    before = peer.call(1, m.RequestAsk("lease.state", table), m.RequestAskOk).answer["held_ns"]
+    bed.clock.advance(3_000_000_000)
+    after = peer.call(1, m.RequestAsk("lease.state", table), m.RequestAskOk).answer["held_ns"]
+    assert isinstance(before, int) and isinstance(after, int)
+    assert after - before == 3_000_000_000
+
+
 def test_what_is_leased_stays_with_whoever_published_it_and_is_shown() -> None:
     bed, peer = prepared(4)
     acquire(peer, 0, 3, query="spark query orders")
@@ -307,11 +341,12 @@ def test_what_is_leased_stays_with_whoever_published_it_and_is_shown() -> None:
     assert lease.labels["lease"] == "spark query orders"
     assert (lease.numbers["unacked"], lease.numbers["prefetch_full_share"]) == (3, 1)
     words = leases_in_words(bed.broker.leases, queue)["leases"]
-    assert words.startswith("g done to 0, holds 3 for ")
+    assert words.startswith("spark query orders, group g: done to 0, holds 3 for ")
     peer.say(2, m.BasicAck(1), m.BasicCancel("r"))
     peer.heard()
     acquire(peer, 3, 0)
-    assert leases_in_words(bed.broker.leases, queue) == {"leases": "g done to 3, holds 0"}
+    shown_now = leases_in_words(bed.broker.leases, queue)
+    assert shown_now == {"leases": "spark query orders, group g: done to 3, holds 0"}
     assert bed.broker.node_account.total_stored_messages() == 1
     assert [row.kind for row in owed_rows(bed.broker)] == ["stored"]
 

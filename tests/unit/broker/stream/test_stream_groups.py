@@ -125,7 +125,7 @@ def test_where_a_group_begins_and_that_it_goes_back_only_when_it_says_so() -> No
     assert isinstance(told, list) and len(told) == 1
     assert told[0] == {
         "group": "new", "offset": 4, "first": 0, "next": 4, "lag_messages": 0, "lag_bytes": 0,
-        "is_holding": False,
+        "held_ns": 0, "is_holding": False,
     }  # fmt: skip
 
 

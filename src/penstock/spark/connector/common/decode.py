@@ -313,9 +313,13 @@ def properties_of(raw: bytes, flags_at: int, end: int) -> dict[str, object] | No
     return {name: row[name] for name, _ in PROPERTY_FIELDS}
 
 
-def header_items(table: Table) -> list[tuple[str, str | None]]:
-    """Headers as text: scalars as people write them, tables and lists as JSON, void as null."""
-    return [(name, _header_text(value)) for name, value in table.items()]
+def header_items(table: Table) -> list[tuple[str, str | None]] | None:
+    """Headers as text: scalars as people write them, tables and lists as JSON, void as null. Not
+    the offset, which a broker puts among those of each delivery from a stream, and which is a
+    column of its own; None for no others."""
+    return [
+        (name, _header_text(value)) for name, value in table.items() if name != OFFSET_HEADER
+    ] or None
 
 
 def _header_text(value: Value) -> str | None:

@@ -19,8 +19,8 @@ from penstock.client.events import ChannelClosed, ClientEvent, ConnectionClosed,
 from penstock.client.io_blocking import Connection
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
+from penstock.spark.connector.common.endpoint import Endpoint
 from penstock.spark.connector.common.opening import open_connection
-from penstock.spark.connector.common.options import Endpoint
 from penstock.spark.connector.common.scan import DeliveryScanner, Scanned
 
 READ_BYTES: Final = 262_144

@@ -15,20 +15,25 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ClientError
 from penstock.client.io_blocking import Connection, connect
 from penstock.client.url import BrokerUrl
+from penstock.spark.connector.common.endpoint import Endpoint, labelled
 from penstock.spark.connector.common.kinds import LEASE, QUEUE, REQUESTS, STREAM, mode_of
+from penstock.spark.connector.common.labels import in_task
 from penstock.spark.connector.common.option_values import AUTO, matching
-from penstock.spark.connector.common.options import Endpoint, SourceOptions, parse_source
+from penstock.spark.connector.common.options import SourceOptions, parse_source
 from penstock.spark.connector.common.outage import Outage
 
 HEARTBEAT_S: Final = 30
 
 
-def open_connection(endpoint: Endpoint, name: str) -> Connection:
-    """A connection to the broker, ready for channels. `name`: shown by the broker.
+def open_connection(endpoint: Endpoint, role: str) -> Connection:
+    """A connection to the broker, ready for channels. role: what it is for, shown by the broker
+    behind the query's name.
 
     Raises: OperatorError for a secret or certificate that is not there, ConnectError otherwise.
     """
-    return connect(_with_secret(endpoint), name, _context(endpoint))
+    labels = in_task(endpoint.labels)
+    name = labels.connection_name(role)
+    return connect(_with_secret(endpoint), name, _context(endpoint), spark=labels.properties())
 
 
 def _with_secret(endpoint: Endpoint) -> BrokerUrl:
@@ -69,24 +74,28 @@ def _context(endpoint: Endpoint) -> ssl.SSLContext | None:
     return context
 
 
-def parse_and_find(given: Mapping[str, str], name: str, is_patient: bool) -> SourceOptions:
-    """Options of a source, with queuePattern made into names, and mode=auto into a mode. name: of
-    the connection it takes; is_patient: a broker that is away is waited for.
+def parse_and_find(
+    given: Mapping[str, str], role: str, is_patient: bool, application: str = ""
+) -> SourceOptions:
+    """Options of a source, with queuePattern made into names, and mode=auto into a mode. role: of
+    the connection it takes; is_patient: a broker that is away is waited for; application: Spark's
+    name of it.
 
     Raises: OperatorError, also where nothing matches or the broker does not list its queues;
     ClientError.
     """
     options = parse_source(given)
+    endpoint = labelled(options.endpoint, application)
     if not options.pattern and options.mode != AUTO:
-        return options
+        return replace(options, endpoint=endpoint)
     limit_ms = options.endpoint.reconnect_timeout_ms if is_patient else 0
     outage = Outage()
     while True:
         try:
-            with open_connection(options.endpoint, name) as connection:
-                return _found(given, options, connection)
+            with open_connection(endpoint, role) as connection:
+                return replace(_found(given, options, connection), endpoint=endpoint)
         except ClientError as error:
-            outage.wait(error, limit_ms, name)
+            outage.wait(error, limit_ms, role)
 
 
 def _found(

@@ -21,7 +21,8 @@ from penstock.base.limits import (
     TRANSACTION_BYTES,
     TRANSACTION_TTL_MS,
 )
-from penstock.client.url import BrokerUrl, parse_url
+from penstock.spark.connector.common.endpoint import Endpoint as Endpoint
+from penstock.spark.connector.common.endpoint import parse_endpoint
 from penstock.spark.connector.common.offsets import is_made_up
 from penstock.spark.connector.common.option_values import (
     AUTO,
@@ -69,6 +70,7 @@ _CONNECTION: Final = (
 )
 SOURCE_OPTIONS: Final = (
     *_CONNECTION,
+    Option("queryName", "what the broker shows the query as before its first task has told it"),
     Option("queue", "the queue or stream to read; this or queues has to be given"),
     Option("queues", "several of them, separated by commas; all of one mode"),
     Option("queuePattern", "instead: a regular expression for whole names; those there are when "
@@ -180,19 +182,6 @@ SINK_OPTIONS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A broker and the way to it. The password is in `url`, which keeps it out of repr."""
-
-    url: BrokerUrl
-    password_file: str = ""
-    password_env: str = ""
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    reconnect_timeout_ms: int = 60_000
-
-
-@dataclass(frozen=True, slots=True)
 class SourceOptions:
     """What to read and how much of it at once. Rows are messages; 0 means no bound of that kind.
 
@@ -298,7 +287,7 @@ def parse_source(
         starts = parse_places(values, "starting", ("earliest", "latest"), queues)
         ends = parse_places(values, "ending", ("latest",), queues)
     return SourceOptions(
-        endpoint=_endpoint(values),
+        endpoint=parse_endpoint(values),
         queue=queues[0],
         mode=mode,
         is_auto=asked == AUTO,
@@ -334,7 +323,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         if len(values.text(name).encode()) > 255:
             raise OperatorError(f"option {name} is longer than the 255 bytes a name may have")
     options = SinkOptions(
-        _endpoint(values),
+        parse_endpoint(values),
         values.choice("onBlocked", ("wait", "fail"), "wait") == "wait",
         **values.fields(),
     )
@@ -381,27 +370,3 @@ def _prefetch(values: Values, mode: str, max_rows: int) -> int:
             "maxOffsetsPerTrigger"
         )
     return prefetch
-
-
-def _endpoint(values: Values) -> Endpoint:
-    secrets = [n for n in ("password", "passwordFile", "passwordEnv") if values.has(n)]
-    if len(secrets) > 1:
-        raise OperatorError(f"options {' and '.join(secrets)}: give one of them")
-    if values.has("tls.keyFile") and not values.has("tls.certFile"):
-        raise OperatorError("option tls.keyFile needs tls.certFile, the certificate it belongs to")
-    url = parse_url(values.text("url", "amqp://localhost"))
-    if any(name.startswith("tls.") for name in values.names()) and not url.tls:
-        raise OperatorError("options tls.* need an amqps:// url; this one is amqp://")
-    if values.has("username"):
-        url = replace(url, user=values.text("username"))
-    if values.has("password"):
-        url = replace(url, password=values.text("password"))
-    return Endpoint(
-        url,
-        values.text("passwordFile"),
-        values.text("passwordEnv"),
-        values.text("tls.caFile"),
-        values.text("tls.certFile"),
-        values.text("tls.keyFile"),
-        values.time_ms("reconnectTimeout", 0, TRIGGER_DELAY_MS_MAX, 60_000),
-    )

@@ -21,6 +21,7 @@ Pure: the owner says how long a batch took.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from penstock.spark.connector.common.lag import Told
 from penstock.spark.connector.common.options import SourceOptions
 
 FIRST_ROWS: Final = 1000
@@ -204,6 +205,9 @@ class Planner(Protocol):
 
     def tail(self) -> int | None:
         """The end of what is there, as far as known."""
+
+    def told(self) -> Told:
+        """What else is known of what is there."""
 
     def stop(self) -> None:
         """Close the connection. Idempotent."""

@@ -17,6 +17,7 @@ from penstock.client.events import Cancelled
 from penstock.client.io_blocking import Connection
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Gathered, Shape
+from penstock.spark.connector.common.lag import Told
 from penstock.spark.connector.common.link import QueueLink, check_channel
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.outage import Outage, is_final
@@ -25,7 +26,7 @@ from penstock.spark.connector.common.scan import Scanned
 PREFETCH: Final = 4000
 """Deliveries on their way at most; half of them are acknowledged at once, which gives room and
 nothing else."""
-CONSUMER_TAG: Final = "penstock-spark"
+CONSUMER_TAG: Final = "spark"
 _NS_PER_MS: Final = 1_000_000
 _log = logging.getLogger("penstock.spark")
 Run = tuple[int, bytes, int]
@@ -49,6 +50,8 @@ class RangePlanner:
         self._tail = -1
         self._seen_ns = 0
         self._outage = Outage()
+        self._row_bytes = 0.0
+        self._held_ns = -1
 
     @abstractmethod
     def look(self, start: int) -> None:
@@ -79,6 +82,10 @@ class RangePlanner:
     def tail(self) -> int | None:
         """The number behind the last message known, for showing the lag."""
         return self._tail if self._tail >= 0 else None
+
+    def told(self) -> Told:
+        """The size of rows and the held time of publishers, as far as known."""
+        return Told(self._row_bytes, self._held_ns)
 
     def _lose(self, error: ClientError) -> None:
         """The connection broke, and could not be opened again. Raises: OperatorError when that has
@@ -122,7 +129,7 @@ def read_batches(
     outage = Outage()
     while expected < stop:
         try:
-            name = f"Spark task {first}..{stop}"
+            name = f"task {first}..{stop}"
             link = QueueLink(options.endpoint, options.queue, PREFETCH, name, connection)
             connection = None
         except ClientError as error:

@@ -28,7 +28,9 @@ from pyspark.sql.streaming.datasource import (
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.common import offsets
 from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.lag import Progress
 from penstock.spark.connector.common.options import SourceOptions, of_queue
+from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.planner import (
     BatchPace,
     PaceWatch,
@@ -42,7 +44,7 @@ _log = logging.getLogger("penstock.spark")
 TIMES: Final = 2
 _spared: dict[int, int] = {}
 ALL_ROWS = 2**62
-CONNECTION_NAME = "Spark source"
+CONNECTION_NAME = "source"
 P = TypeVar("P", bound=Planner)
 
 
@@ -88,6 +90,7 @@ def read_part(
     return read(options, partition.first, partition.stop, shape)
 
 
+@plainly
 class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[P]):
     """A streaming query over one or several queues, or streams, each with a planner of its own.
 
@@ -96,6 +99,8 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
     """
 
     MODE: ClassVar[str]
+    DELIVERY: ClassVar[str] = "exactly once"
+    """To a sink that ignores a batch it has committed."""
 
     def __init__(self, options: SourceOptions, shape: Shape) -> None:
         self._options = options
@@ -104,9 +109,11 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
         self._planners: list[P] = []
         self._watch: PaceWatch | None = None
         self._is_told = False
+        self._ends: list[int] = []
+        self._progress: Progress | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_planners": [], "_watch": None}
+        return {**self.__dict__, "_planners": [], "_watch": None, "_progress": None}
 
     @abstractmethod
     def planner_of(self, options: SourceOptions) -> P:
@@ -135,20 +142,28 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
         watch = self._paced(rows_max)
         if watch is not None:
             rows_max = min(rows_max, watch.asked(now_ns))
-        ends = plan_batch(self._opened(), starts, rows_max, self._options)
+        ends = self._ends = plan_batch(self._opened(), starts, rows_max, self._options)
         if watch is not None:
             watch.planned(sum(ends) - sum(starts), now_ns)
         return self._written(ends)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The end of each queue, as far as known; for showing the lag."""
+        """The end of each queue, as far as known, for showing the lag; and what else
+        `lastProgress` is to show, which has no other place in a Python source."""
+        planners = self._opened()
         tails: list[int] = []
-        for planner in self._opened():
+        for planner in planners:
             tail = planner.tail()
             if tail is None:
                 return None
             tails.append(tail)
-        return self._written(tails)
+        said = {**self._written(tails), "mode": self.MODE, "delivery": self.DELIVERY}
+        if self._ends:
+            if self._progress is None:
+                self._progress = Progress(len(planners))
+            told = [planner.told() for planner in planners]
+            said |= self._progress.report(time.monotonic_ns(), tails, self._ends, told)
+        return said
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Read what is there now and end."""

@@ -27,9 +27,11 @@ from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.kinds import LEASES
+from penstock.spark.connector.common.labels import in_task
 from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.offsets import group_of, is_made_up, make_up, with_group
 from penstock.spark.connector.common.options import SourceOptions
+from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.ranges import RangePlanner, Run, arrivals, read_batches
 from penstock.spark.connector.common.reader import (
     CONNECTION_NAME,
@@ -52,10 +54,13 @@ class LeaseAsker:
         self._options = options
         self._name = name
         self._link: QueueLink | None = None
+        self._is_named = False
 
     def state(self, first: int = 0, stop: int = 0) -> Table:
         """What the group holds, and of first..stop-1 in detail; a sign of life."""
-        return self._twice("lease.state", {"first": first, "stop": stop})
+        answer = self._twice("lease.state", {"first": first, "stop": stop})
+        self._is_named = answer.get("query", "") != ""
+        return answer
 
     def acquire(self, start: int, rows: int, bytes_max: int) -> Table:
         """Done with all before `start`; hold up to `rows` from there. bytes_max: 0 for no bound.
@@ -66,8 +71,10 @@ class LeaseAsker:
             "start": start,
             "max_messages": rows,
             "timeout_ms": options.lease_timeout_ms,
-            "query": f"spark query {options.group}",
         }
+        if not self._is_named:
+            # Its tasks know better, and have said it where the broker has a name already.
+            arguments["query"] = label_of(options)
         if is_made_up(options.group):
             arguments["forgettable"] = True
         if bytes_max > 0:
@@ -125,6 +132,12 @@ class LeaseAsker:
             raise ConnectionClosedError(0, f"no answer to {verb} {error}", False) from error
         assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
         return reply.answer
+
+
+def label_of(options: SourceOptions) -> str:
+    """What people know the group by, as far as this process knows it."""
+    group = "" if is_made_up(options.group) else options.group
+    return in_task(options.endpoint.labels).of_group(group)
 
 
 def number(answer: Table, name: str) -> int:
@@ -193,8 +206,17 @@ class LeasePlanner(RangePlanner):
         """What the group holds, and what is ready behind it."""
         with self._lock:
             state = self._asker.state()
+        self._note(state)
         self._stay_alive()
         self._tail = max(start, number(state, "end")) + number(state, "ready")
+
+    def _note(self, answer: Table) -> None:
+        """What is shown of it."""
+        count = number(answer, "count")
+        if count > 0:
+            self._row_bytes = number(answer, "bytes") / count
+        if "held_ns" in answer:
+            self._held_ns = number(answer, "held_ns")
 
     def plan(self, start: int, rows: int, bytes_max: int) -> int:
         """The end of a batch of up to `rows` messages, of `bytes_max` bytes at most: they are the
@@ -227,6 +249,7 @@ class LeasePlanner(RangePlanner):
             self._lose(error)
             return start
         self._acked = start
+        self._note(answer)
         return max(start, number(answer, "end"))
 
     def _stay_alive(self) -> None:
@@ -262,7 +285,7 @@ def _runs_there(options: SourceOptions, first: int, stop: int) -> list[tuple[int
     """What has to be read: all of it, or with failOnDataLoss off what is left of it."""
     if options.fails_on_data_loss:
         return [(first, stop)]
-    asker = LeaseAsker(options, f"Spark task {first}..{stop}")
+    asker = LeaseAsker(options, f"task {first}..{stop}")
     try:
         found = asker.state(first, stop)["runs"]
     finally:
@@ -280,7 +303,10 @@ def _runs_there(options: SourceOptions, first: int, stop: int) -> list[tuple[int
 
 
 def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Iterator[Run]:
-    arguments: Table = {"x-lease-group": options.group, "x-lease-from": first, "x-lease-to": stop}
+    arguments: Table = {
+        "x-lease-group": options.group, "x-lease-from": first, "x-lease-to": stop,
+        "x-lease-query": label_of(options),
+    }  # fmt: skip
     expected = first
 
     def cancelled() -> ChannelClosedError:
@@ -306,6 +332,7 @@ def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Ite
         raise OperatorError(f"{error.text}; that was while it was read") from error
 
 
+@plainly
 class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
     """A streaming query over ordinary queues, exactly once. Without the option group it has one of
     its own, whose name is in every offset, and so in its checkpoint.

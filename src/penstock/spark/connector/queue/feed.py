@@ -40,7 +40,7 @@ COUNT_EVERY_MS: Final = 1000
 RETRY_FIRST_MS: Final = 100
 RETRY_LAST_MS: Final = 3000
 LOOP_MS_MAX: Final = 1000
-CONSUMER_TAG: Final = "penstock-spark"
+CONSUMER_TAG: Final = "spark"
 
 
 class QueueFeed:

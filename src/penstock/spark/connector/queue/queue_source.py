@@ -19,7 +19,9 @@ from pyspark.sql.datasource import InputPartition
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONNECTOR_TASK_BYTES
 from penstock.spark.connector.common.decode import record_batches
+from penstock.spark.connector.common.lag import Told
 from penstock.spark.connector.common.options import SourceOptions
+from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader, spare_worker
 from penstock.spark.connector.queue.feed import QueueFeed
 from penstock.spark.connector.queue.ledger import DeliveryRange, fit
@@ -150,6 +152,15 @@ class QueuePlanner:
         with feed.lock:
             return feed.ledger.received + feed.ready if feed.ledger.is_begun else None
 
+    def told(self) -> Told:
+        """The size of rows, as far as known."""
+        feed = self._feed
+        if feed is None:
+            return Told()
+        with feed.lock:
+            held = feed.ledger.received - feed.ledger.acknowledged
+            return Told(feed.ledger.bytes_held / held if held else 0.0)
+
     def stop(self) -> None:
         """Close the connection. Idempotent."""
         if self._feed is not None:
@@ -201,10 +212,12 @@ class QueuePartition(InputPartition):
         return f"QueuePartition({self.queue}, first={self.first}, {len(self.raw)} bytes)"
 
 
+@plainly
 class QueueStreamReader(AmqpStreamReader[QueuePlanner]):
     """A streaming query over ordinary queues."""
 
     MODE = "queue"
+    DELIVERY = "at least once"
 
     def planner_of(self, options: SourceOptions) -> QueuePlanner:
         """A consumer of that queue."""

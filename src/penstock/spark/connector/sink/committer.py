@@ -105,7 +105,7 @@ def forget_app(options: SinkOptions, app: str) -> None:
 
 def _ask(options: SinkOptions, verb: str, arguments: Table) -> Table:
     """Ask, and wait for as long as the broker lives: a commit waits for queues that are full."""
-    connection = open_connection(options.endpoint, "Spark sink driver")
+    connection = open_connection(options.endpoint, "sink, driver")
     try:
         check_capability(connection)
         number = connection.channel().number

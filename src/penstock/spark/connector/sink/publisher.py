@@ -58,7 +58,7 @@ def publish_rows(
     confirmTimeout; ClientError with the broker's own words when the channel ends, or the broker is
     away for longer than reconnectTimeout.
     """
-    publisher = ConfirmingPublisher(options, f"Spark sink {origin.partition}")
+    publisher = ConfirmingPublisher(options, origin)
     return _send(publisher, batches, plan, options, origin)
 
 
@@ -82,8 +82,7 @@ def stage_rows(
     while True:
         known = list(kept)
         try:
-            attempt = f"{origin.partition}.{origin.attempt}"
-            publisher = StagingPublisher(options, f"Spark sink {origin.partition}", batch, attempt)
+            publisher = StagingPublisher(options, origin, batch)
             every = itertools.chain(known, _keeping(rest, kept) if limit_ms else rest)
             rows = _send(publisher, every, plan, options, origin)
         except ClientError as error:
@@ -131,9 +130,9 @@ class ConfirmingPublisher:
     again when a connection has broken: the broker may have had some of it.
     """
 
-    def __init__(self, options: SinkOptions, name: str) -> None:
+    def __init__(self, options: SinkOptions, origin: Origin) -> None:
         self._options = options
-        self._name = name
+        self._name = f"sink, partition {origin.partition}"
         self._unsettled: dict[int, bytes] = {}
         self._unsettled_bytes = 0
         self._unwritten_bytes = 0
@@ -295,12 +294,12 @@ class StagingPublisher(ConfirmingPublisher):
     """A publisher whose rows go into a transaction of `batch`. identity: the transaction's; staged:
     rows that the broker has counted, after `finish`."""
 
-    def __init__(self, options: SinkOptions, name: str, batch: StagedBatch, attempt: str) -> None:
+    def __init__(self, options: SinkOptions, origin: Origin, batch: StagedBatch) -> None:
         self.identity = ""
         self.staged = 0
         self._batch = batch
-        self._attempt = attempt
-        super().__init__(options, name)
+        self._attempt = f"{origin.partition}.{origin.attempt}"
+        super().__init__(options, origin)
 
     def _begin(self, connection: Connection, channel: Channel) -> None:
         check_capability(connection)

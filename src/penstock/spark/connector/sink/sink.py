@@ -9,6 +9,7 @@ published stays published, and comes again with the next attempt.
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
+from penstock.spark.connector.common.endpoint import labelled
 from penstock.spark.connector.common.options import EXACTLY_ONCE, SinkOptions, parse_sink
+from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.sink.committer import (
     StagedBatch,
     commit_batch,
@@ -53,6 +56,7 @@ class Written(WriterCommitMessage):
         self.kept = kept
 
 
+@plainly
 class BatchWriter(DataSourceArrowWriter):
     """`df.write.format("amqp").mode("append").save()`; exactly-once means all of it or nothing."""
 
@@ -78,6 +82,7 @@ class BatchWriter(DataSourceArrowWriter):
             roll_back(self._options, self._batch, identities(messages))
 
 
+@plainly
 class StreamWriter(DataSourceStreamArrowWriter):
     """`df.writeStream.format("amqp").start()`."""
 
@@ -178,10 +183,11 @@ def batch_of(messages: list[WriterCommitMessage | None], batch_id: int) -> Stage
 
 
 def make_sink(
-    given: dict[str, str], schema: StructType, overwrite: bool
+    given: dict[str, str], schema: StructType, overwrite: bool, application: str = ""
 ) -> tuple[SinkOptions, RowPlan]:
-    """Options and columns, checked. Raises: OperatorError."""
+    """Options and columns, checked. application: Spark's name of it. Raises: OperatorError."""
     options = parse_sink(given)
+    options = replace(options, endpoint=labelled(options.endpoint, application))
     if overwrite:
         raise OperatorError(
             "a queue or exchange cannot be overwritten; use mode append (outputMode append)"

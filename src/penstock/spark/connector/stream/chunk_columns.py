@@ -18,7 +18,6 @@ from penstock.protocol.property_lookup import headers_table_span
 from penstock.protocol.values import Table, decode_table
 from penstock.spark.connector.common.decode import (
     HEADERS_TYPE,
-    OFFSET_HEADER,
     PROPERTIES_TYPE,
     SECONDS_MAX,
     Shape,
@@ -121,7 +120,7 @@ class BatchMaker:
         )
         if "timestamp" in self._kept:
             made["timestamp"] = self._timestamps(at, headers, len(offsets))
-        self._add_details(at, headers, offsets, made)
+        self._add_details(at, headers, made)
 
     def _constant(self, value: object, kind: Any, count: int) -> Any:
         """`count` times the same, cut from an array that is made once."""
@@ -158,9 +157,7 @@ class BatchMaker:
         seconds, is_there = found
         return pa.array(seconds * 1_000_000, pa.int64(), mask=~is_there).cast(_TIMESTAMP_TYPE)
 
-    def _add_details(
-        self, headers_at: Any, headers: Bytes, offsets: Any, made: dict[str, Any]
-    ) -> None:
+    def _add_details(self, headers_at: Any, headers: Bytes, made: dict[str, Any]) -> None:
         """Properties and headers, row by row, because no two need be alike."""
         kept = self._kept
         if "properties" not in kept and "headers" not in kept:
@@ -171,10 +168,7 @@ class BatchMaker:
             rows = [properties_of(raw, start, stop) for start, stop in pairwise(bounds)]
             made["properties"] = pa.array(rows, PROPERTIES_TYPE)
         if "headers" in kept:
-            items = [
-                _headers(raw, start, stop, offset)
-                for (start, stop), offset in zip(pairwise(bounds), offsets.tolist(), strict=True)
-            ]
+            items = [_headers(raw, start, stop) for start, stop in pairwise(bounds)]
             made["headers"] = pa.array(items, HEADERS_TYPE)
 
 
@@ -311,8 +305,7 @@ def _texts(parts: list[tuple[Any, Bytes]]) -> Any:
     return texts
 
 
-def _headers(raw: bytes, start: int, stop: int, offset: int) -> list[tuple[str, str | None]] | None:
-    """With the offset, which a broker puts into the headers of every delivery."""
+def _headers(raw: bytes, start: int, stop: int) -> list[tuple[str, str | None]] | None:
     table: Table = {}
     try:
         span = headers_table_span(raw, start, stop)
@@ -320,5 +313,4 @@ def _headers(raw: bytes, start: int, stop: int, offset: int) -> list[tuple[str, 
             table, _ = decode_table(raw, span[0], span[1])
     except ConnectionFault:
         return None
-    table.pop(OFFSET_HEADER, None)
-    return [*header_items(table), (OFFSET_HEADER, str(offset))]
+    return header_items(table)

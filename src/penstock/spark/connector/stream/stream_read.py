@@ -14,22 +14,25 @@ is the worker process, one connection at most.
 import os
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import Connection
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Shape, stream_offset
+from penstock.spark.connector.common.endpoint import Endpoint
+from penstock.spark.connector.common.labels import in_task
 from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.opening import open_connection
-from penstock.spark.connector.common.options import Endpoint, SourceOptions
+from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.outage import Outage
 from penstock.spark.connector.common.ranges import Run, arrivals, read_batches
 from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from penstock.spark.connector.stream.chunk_layout import ChunkView, chunks_of
 from penstock.spark.connector.stream.chunk_link import ChunkLink, has_chunks
 
+TASKS: Final = "tasks"
 _kept: dict[tuple[int, Endpoint], ChunkLink] = {}
 
 
@@ -45,9 +48,12 @@ def read_rows(options: SourceOptions, first: int, stop: int, shape: Shape) -> It
     if options.read_mode == "amqp":
         yield from read_batches(options, first, stop, shape, _runs)
         return
+    # A worker serves several queries, and a connection has the name of one of them.
+    labels = in_task(options.endpoint.labels)
+    options = replace(options, endpoint=replace(options.endpoint, labels=labels))
     link = _kept.pop((os.getpid(), options.endpoint), None)
     if link is None:
-        connection = _open(options, f"Spark task {first}..{stop}")
+        connection = _open(options, TASKS)
         if not has_chunks(connection):
             if options.read_mode == "chunk":
                 connection.close()
@@ -72,7 +78,7 @@ def _pieces(
     outage = Outage()
     while expected < stop:
         if link is None:
-            link = ChunkLink(_open(options, f"Spark task {first}..{stop}"))
+            link = ChunkLink(_open(options, TASKS))
         try:
             link.begin(options.queue, expected, stop)
             while expected < stop:

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.lag import Told
 from penstock.spark.connector.common.offsets import (
     beginning_of,
     begun_at,
@@ -26,6 +27,7 @@ from penstock.spark.connector.common.offsets import (
 from penstock.spark.connector.common.option_values import time_ms
 from penstock.spark.connector.common.options import SourceOptions, of_queue
 from penstock.spark.connector.common.outage import RETRY_MS
+from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.planner import tasks_of
 from penstock.spark.connector.common.ranges import RangePlanner, split
 from penstock.spark.connector.common.reader import (
@@ -139,6 +141,12 @@ class StreamPlanner(RangePlanner):
             self._seen_ns = 0
         return start + rows
 
+    def told(self) -> Told:
+        """The size of rows and, with a group, the held time of publishers, as far as known."""
+        if self._ends is not None and self._ends.bytes_per_row > 0:
+            self._row_bytes = self._ends.bytes_per_row
+        return Told(self._row_bytes, self._group.held_ns)
+
     def stop(self) -> None:
         """Close the connection. Idempotent."""
         if self._ends is not None:
@@ -236,6 +244,7 @@ class StreamPlanner(RangePlanner):
         super()._lose(error)
 
 
+@plainly
 class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
     """A streaming query over streams.
 
@@ -299,6 +308,7 @@ class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
         return read_part(partition, self._options, self._shape, read_rows)
 
 
+@plainly
 class StreamBatchReader(DataSourceReader):
     """`spark.read` of streams: from startingOffsets to endingOffsets, or between times."""
 

@@ -26,7 +26,7 @@ from penstock.spark.connector.common.link import QueueLink, check_channel
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.scan import Scanned
 
-CONSUMER_TAG: Final = "penstock-spark-tail"
+CONSUMER_TAG: Final = "spark-tail"
 PROBE_PREFETCH: Final = 10_000
 FIRST_ROW_MS: Final = 300
 """How long the first row of the last chunk may take before the stream counts as empty; or as long
@@ -217,12 +217,14 @@ class StreamEnds:
 
 
 class GroupMember:
-    """The group of one query on one stream; nothing at all for a query without one."""
+    """The group of one query on one stream; nothing at all for a query without one. held_ns: how
+    long it has held publishers, -1 where that is not known."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._is_registered = False
         self._passed = -1
+        self.held_ns = -1
 
     def passed(self, ends: StreamEnds, start: int) -> bool:
         """Everything before `start` is committed. False when the broker did not know the group any
@@ -244,10 +246,10 @@ class GroupMember:
                 table["max_lag_messages"] = options.max_lag_rows
             if options.max_lag_bytes > 0:
                 table["max_lag_bytes"] = options.max_lag_bytes
-            ends.request("stream.group.register", table)
+            self._note(ends.request("stream.group.register", table))
         else:
             try:
-                ends.request("stream.group.advance", table)
+                self._note(ends.request("stream.group.advance", table))
             except ChannelClosedError as error:
                 if error.code != NOT_FOUND or "no group" not in error.text:
                     raise
@@ -257,3 +259,8 @@ class GroupMember:
         self._is_registered = True
         self._passed = start
         return True
+
+    def _note(self, answer: Table) -> None:
+        held_ns = answer.get("held_ns", -1)
+        if isinstance(held_ns, int):
+            self.held_ns = held_ns

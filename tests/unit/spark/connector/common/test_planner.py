@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.spark.connector.common.lag import Told
 from penstock.spark.connector.common.options import parse_source
 from penstock.spark.connector.common.planner import (
     FIRST_ROWS,
@@ -31,6 +32,9 @@ class Shelf:
         self.is_full = is_full
         self.begun = -1
         self.bytes_max = 0
+
+    def told(self) -> Told:
+        return Told()
 
     def initial(self) -> int:
         return 0

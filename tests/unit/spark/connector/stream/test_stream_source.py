@@ -55,11 +55,13 @@ def test_an_option_that_would_be_ignored_is_refused(reader: str, option: str, fi
         getattr(source, reader)(StructType())
 
 
-def test_cores_reach_processes_that_could_not_ask_for_them() -> None:
+def test_cores_and_name_reach_processes_that_could_not_ask_for_them() -> None:
     # What is registered is pickled here and unpickled in processes that Java starts.
-    there = "import pickle, sys; print(pickle.load(sys.stdin.buffer).cores)"
-    sent = cloudpickle.dumps(source_for(37))  # type: ignore[no-untyped-call]  # PySpark's
+    there = (
+        "import pickle, sys; one = pickle.load(sys.stdin.buffer); print(one.cores, one.application)"
+    )
+    sent = cloudpickle.dumps(source_for(37, "bills"))  # type: ignore[no-untyped-call]  # PySpark's
     run = subprocess.run(
         [sys.executable, "-c", there], input=sent, capture_output=True, timeout=200
     )
-    assert run.stdout.strip() == b"37", run.stderr
+    assert run.stdout.strip() == b"37 bills", run.stderr
