@@ -74,6 +74,7 @@ LAYER_OF: Final = {
     "unit/lab": LONG,
     "unit/sweep": LONG,
     "spark": SPARK,
+    "spark/test_orders_long.py": LONG,
 }
 
 COMPILED_TOO: Final = (
