@@ -67,7 +67,7 @@ def source(spark: Any, is_replay: bool, rows: int) -> Any:
     if is_replay:
         given |= {"queue": "orders.log", "mode": "stream", "startingOffsets": "earliest"}
     else:
-        # Its name in `penstock why`; one for each checkpoint.
+        # One for each checkpoint, and the same after every start.
         given |= {"queue": "orders", "mode": "lease", "group": "orders-bronze"}
     return spark.readStream.format("amqp").options(**given).load()
 
