@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TypeVar
 
-from penstock.broker.channel import parking
+from penstock.broker.channel import parked_line, parking
 from penstock.broker.connection import phases
 from penstock.broker.paging import pager
 from penstock.broker.store import commit_state
@@ -83,6 +83,10 @@ def page() -> str:
             "`broker/channel/parking`: where a publish waits that cannot go on. Nothing is read "
             "behind one in\nfront of a full entrance.\n",
             drawn(only_moves(parking.TRANSITIONS), parking.ParkedAt.MOVING),
+            "## A piece of a parked line on the disk\n",
+            "`broker/channel/parked_line`: publishes that wait for one queue and go to the disk "
+            "together.\n",
+            drawn(only_moves(parked_line.TRANSITIONS), parked_line.PieceAt.WRITING),
             "## Batches of a store\n",
             "`broker/store/commit_state`: what a message store, or the store of streams, does with "
             "one batch\nafter the other.\n",

@@ -6,11 +6,15 @@ pairs of runs on one broker. Own sockets, nothing of Penstock's client.
 
     python bench/outside/head_of_line.py                  # every row, about six minutes
     python bench/outside/head_of_line.py --smoke --json rows.json
+    python bench/outside/head_of_line.py --disk --parked-bytes 4194304 --only "no limit"
 
 A row: so many publishes are unconfirmed to `slow` at most, or there is no limit and `slow` is sent
-SLOW_RATE a second without confirms; one channel for both, or one for each. `fast` is sent --rate a
-second, 0 for as many as it takes: then the answers one by one, which every broker gives while an
+--slow-rate a second without confirms; one channel for both, or one for each. `fast` is sent --rate
+a second, 0 for as many as it takes: then the answers one by one, which every broker gives while an
 older publish is unanswered, cost this client more than the few for many it gets alone.
+
+With --disk the broker has a data directory, so that a lot larger than its memory goes on there;
+--parked-bytes makes that memory smaller, --slow-rate what fills it faster.
 """
 
 import argparse
@@ -41,6 +45,7 @@ from bench.outside.wire import (
 FAST_WINDOW: Final = 200
 SLOW_RATE: Final = 1000.0
 BURST: Final = 50
+BOUNDED: Final[dict[str, str | int | bool]] = {"x-max-length": 1000, "x-overflow": "backpressure"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ ROWS: Final = (
     Row(0, 1000, 1, 100.0),
     Row(0, 1000, 2, 100.0),
     Row(0, 1000, 2, 0.0),
+    Row(0, 30_000, 1, 0.0),
 )
 SMOKE: Final = (Row(399, 1000, 1, 100.0), Row(0, 1000, 2, 0.0))
 
@@ -148,34 +154,43 @@ class Sender:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """alone, beside: messages a second from `fast`, one of each pair; ratios: beside by alone;
-    parked_bytes: of the connection when the run beside ended."""
+    parked_bytes, disk_bytes: of the connection when the run beside ended, in memory and on disk."""
 
     row: str
     alone: list[float]
     beside: list[float]
     ratios: list[float]
     parked_bytes: list[int]
+    disk_bytes: list[int]
 
 
 def rate_of_fast(
-    broker: LiveBroker, row: Row, pace: float, seconds: float, has_slow: bool
-) -> tuple[float, int]:
-    """Messages a second that come from `fast`, and bytes parked at the end."""
+    broker: LiveBroker,
+    row: Row,
+    pace: float,
+    slow_pace: float,
+    seconds: float,
+    has_slow: bool,
+    is_bounded: bool,
+) -> tuple[float, int, int]:
+    """Messages a second from `fast`, and bytes parked at the end, in memory and on the disk."""
     loop = Loop()
     suffix = f"{time.monotonic_ns()}"
     fast, slow = f"fast-{suffix}", f"slow-{suffix}"
     try:
         admin = Connection(loop, broker.port, name="admin")
         admin.channel(1)
-        for name in (fast, slow):
-            admin.declare(name, arguments={"x-expires": 120_000})
+        expires: dict[str, str | int | bool] = {"x-expires": 120_000}
+        admin.declare(fast, arguments=expires)
+        # With a data directory a queue would page instead of standing still.
+        admin.declare(slow, arguments=expires | (BOUNDED if is_bounded else {}))
         consumer = Consumer(loop, broker.port, fast, no_ack=True)
         if row.slow:
             Consumer(loop, broker.port, slow, prefetch=10, rate=row.slow)
         connection = Connection(loop, broker.port, name=f"shop-{suffix}")
         body = b"x" * row.body_bytes
         wanted = {fast: (FAST_WINDOW if row.window else 0, pace)}
-        behind = {slow: (row.window, 0.0 if row.window else SLOW_RATE)} if has_slow else {}
+        behind = {slow: (row.window, 0.0 if row.window else slow_pace)} if has_slow else {}
         if row.channels == 1:
             Sender(loop, connection, 1, {**behind, **wanted}, body)
         else:
@@ -186,28 +201,39 @@ def rate_of_fast(
         before = consumer.taken
         ran = loop.run(seconds)
         rate = (consumer.taken - before) / ran
-        parked = 0
+        parked = on_disk = 0
         said = broker.command("flow", "accounts", "--format", "json")
         for account in json.loads(said.stdout)["accounts"]:
             if f"shop-{suffix}" in account["name"]:
                 parked = account["parked_bytes"]
-        return rate, parked
+                on_disk = account["parked_disk_bytes"]
+        return rate, parked, on_disk
     finally:
         loop.close()
 
 
-def measured(broker: LiveBroker, row: Row, pace: float, pairs: int, seconds: float) -> Finding:
+def measured(
+    broker: LiveBroker,
+    row: Row,
+    pace: float,
+    slow_pace: float,
+    pairs: int,
+    seconds: float,
+    is_bounded: bool,
+) -> Finding:
     """So many pairs of runs, each with and without the other queue."""
     alone: list[float] = []
     beside: list[float] = []
     parked: list[int] = []
+    on_disk: list[int] = []
     for _ in range(pairs):
-        alone.append(rate_of_fast(broker, row, pace, seconds, has_slow=False)[0])
-        found, bytes_ = rate_of_fast(broker, row, pace, seconds, has_slow=True)
+        alone.append(rate_of_fast(broker, row, pace, slow_pace, seconds, False, is_bounded)[0])
+        found, *sizes = rate_of_fast(broker, row, pace, slow_pace, seconds, True, is_bounded)
         beside.append(found)
-        parked.append(bytes_)
+        parked.append(sizes[0])
+        on_disk.append(sizes[1])
     ratios = [one / other if other else 0.0 for one, other in zip(beside, alone, strict=True)]
-    return Finding(row.name(), alone, beside, ratios, parked)
+    return Finding(row.name(), alone, beside, ratios, parked, on_disk)
 
 
 def main() -> int:
@@ -216,6 +242,11 @@ def main() -> int:
     parser.add_argument("--depth", default="1000000", help="depth mark of the queues, bytes")
     parser.add_argument("--port", type=int, default=5840)
     parser.add_argument("--rate", type=float, default=2000.0, help="to `fast`, a second")
+    parser.add_argument(
+        "--slow-rate", type=float, default=SLOW_RATE, help="to `slow`, without limit"
+    )
+    parser.add_argument("--disk", action="store_true", help="with a data directory")
+    parser.add_argument("--parked-bytes", type=int, default=0, help="memory of a connection's lot")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each run")
     parser.add_argument("--only", default="", help="rows whose name has this")
@@ -227,16 +258,20 @@ def main() -> int:
     found: list[Finding] = []
     with tempfile.TemporaryDirectory() as folder:
         options = ("--profile", asked.profile, "--queue-depth", asked.depth)
-        with LiveBroker(Path(folder), asked.port, *options, is_in_memory=True) as broker:
+        settings = f"parked_bytes = {asked.parked_bytes}\n" if asked.parked_bytes else ""
+        with LiveBroker(
+            Path(folder), asked.port, *options, settings=settings, is_in_memory=not asked.disk
+        ) as broker:
             for row in rows:
-                one = measured(broker, row, asked.rate, pairs, seconds)
+                one = measured(broker, row, asked.rate, asked.slow_rate, pairs, seconds, asked.disk)
                 found.append(one)
                 middle = statistics.median(one.ratios)
                 spread = f"{min(one.ratios):.0%}-{max(one.ratios):.0%}"
                 print(
                     f"{one.row:66} fast {statistics.median(one.beside):8,.0f}/s "
                     f"{middle:5.0%} ({spread}) of alone, "
-                    f"{max(one.parked_bytes) / 1e6:.1f} MB parked",
+                    f"{max(one.parked_bytes) / 1e6:.1f} MB parked in memory, "
+                    f"{max(one.disk_bytes) / 1e6:.1f} MB on disk",
                     flush=True,
                 )
     if asked.json is not None:

@@ -5,10 +5,12 @@ A fault looks at the broker before every turn and remembers what it saw. It work
 interpreted and on the compiled build, because it only reads and writes attributes.
 """
 
+from itertools import pairwise
+
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
-from penstock.broker.channel.parking_lot import parked_size
+from penstock.broker.channel.parked_line import parked_size
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.connection.connection import hops_of
 from penstock.broker.queue.queue_actor import QueueActor
@@ -153,7 +155,7 @@ class DropsTheParked(InjectedFault):
     def act(self, broker: Broker) -> None:
         for channel in channels_of(broker):
             for line in channel.parking.lines.values():
-                parked = line.items[int(line.head)]
+                parked = line.front[int(line.head)]
                 if parked in self.met or line.count() == 1:
                     continue
                 self.met.append(parked)
@@ -170,7 +172,7 @@ class OvertakesTheParked(InjectedFault):
     def act(self, broker: Broker) -> None:
         for channel in channels_of(broker):
             for line in channel.parking.lines.values():
-                for parked, behind in zip(line.waiting(), line.waiting()[1:], strict=False):
+                for parked, behind in pairwise(line.in_memory()):
                     is_alike = behind.address.method == parked.address.method
                     is_alike = is_alike and behind.body_bytes == parked.body_bytes
                     if is_alike and parked not in self.met:

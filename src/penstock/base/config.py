@@ -113,6 +113,7 @@ class Config:
     linger_ms: int = limits.LINGER_MS.default
     parked_bytes: int = limits.PARKED_BYTES.default
     parked_node_bytes: int = limits.PARKED_NODE_BYTES.default
+    parked_disk_bytes: int = limits.PARKED_DISK_BYTES.default
     parked_full: str = "stop"
     parked_full_actions: tuple[AlarmAction, ...] = ()
     body_bytes_max: int = limits.BODY_BYTES_MAX.default

@@ -76,6 +76,15 @@ PARKED_BYTES: Final = Limit(50_331_648, 0, 1_073_741_824,
     "broker/channel/parking_lot", "what parked_full says: stop reading, nack, or close the channel")
 PARKED_NODE_BYTES: Final = Limit(536_870_912, 0, 68_719_476_736, "bytes parked by all connections",
     KEY, "broker/channel/parking_lot", "a connection has room for as much as is free, at most")
+PARKED_DISK_BYTES: Final = Limit(1_073_741_824, 0, 1_099_511_627_776,
+    "bytes on the disk for publishes parked by all connections; 0 for none", KEY,
+    "broker/channel/parking_disk", "a connection has room for as much as is free, at most")
+PARKED_PIECE_BYTES: Final = Limit(262_144, 1024, 16_777_216,
+    "bytes of parked publishes for one queue that go to the disk and come back together", GUARD,
+    "broker/channel/parking_disk", "more are another piece; one publish goes whatever its size")
+PARKED_WRITE_BYTES: Final = Limit(1_048_576, 1024, 67_108_864,
+    "bytes of parked publishes of a connection that are being written", GUARD,
+    "broker/channel/parking_disk", "the rest waits in memory, in its room")
 PARKED_METHODS: Final = Limit(1024, 16, 65_536,
     "methods per channel behind a basic.get whose message is being read from the disk", GUARD,
     "broker/channel/channel", "the connection is not read until the message is there")

@@ -14,11 +14,15 @@ from penstock.base.clock import Clock
 from penstock.base.config import Config, UserConfig
 from penstock.base.limits import FRAME_BYTES_BEFORE_OPEN, QUEUES_PER_VHOST
 from penstock.broker.actors.cleanup import Cleanup
+from penstock.broker.actors.disk import Disk
 from penstock.broker.actors.log import Log as Log
 from penstock.broker.actors.output import Output, Shell
 from penstock.broker.actors.syncing import SyncRule
 from penstock.broker.alarm.alarm_manager import AlarmManager
-from penstock.broker.channel.parking_lot import FullActions, NodeParking
+from penstock.broker.channel.channel import Channel
+from penstock.broker.channel.full_actions import FullActions
+from penstock.broker.channel.node_parking import NodeParking
+from penstock.broker.channel.parking_disk import ParkingDisk
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
@@ -40,6 +44,7 @@ from penstock.broker.session.session import SessionHost
 from penstock.broker.settings.depth_setting import DepthSettings, add_depth_setting
 from penstock.broker.settings.hop_watch import HopWatch
 from penstock.broker.settings.ledger import Ledger
+from penstock.broker.settings.parking import add_parking_settings
 from penstock.broker.settings.rates import Rates
 from penstock.broker.settings.settings import SettingChanges, Settings
 from penstock.broker.settings.table import (
@@ -56,6 +61,7 @@ from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import KindNotes, is_stream
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.explain.naming import client_name
+from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
 from penstock.flow.hop import Hop
 from penstock.flow.overrides import configured
@@ -64,6 +70,8 @@ from penstock.protocol.frames import FrameParser
 from penstock.protocol.handshake import OWN_CAPABILITIES, ServerIdentity, server_properties
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
+from penstock.storage.layout.files import Directory
+from penstock.storage.log.parked import forget_all
 from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP
 
 NS_PER_MS = 1_000_000
@@ -174,6 +182,9 @@ class Broker:
         rules_of = self.rule_manager.rules_of
         add_depth_setting(
             self.settings, DepthSettings(self.context, self.depth_marks, rules_of, self.cleanup)
+        )
+        add_parking_settings(
+            self.settings, self.parking, self.full_actions, self.connections, self.negotiators
         )
 
     @property
@@ -305,6 +316,18 @@ class Broker:
         self.stores.vhost_made(name)
         self.streams.vhost_made(name)
         return vhost
+
+    def park_on(self, directory: Directory, disk: Disk) -> None:
+        """Parking lots that are large go to `directory`; what is in it is of another life."""
+        forget_all(directory)
+        parking = ParkingDisk(directory, disk, self.clock, self.dues, self.log)
+        parking.bytes_max = self.config.parked_disk_bytes
+        self.parking.disk = parking
+
+    def parking_accounts(self) -> list[Account]:
+        """Who pays for what ended channels have on the disk."""
+        channels = [one for one in self.parking.rests if isinstance(one, Channel)]
+        return list({one.parking.lot.account: None for one in channels})
 
     def _equip(self, vhost: VirtualHost) -> None:
         vhost.exchange_added = self.delays.exchange_made

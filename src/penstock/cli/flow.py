@@ -175,6 +175,7 @@ ACCOUNT_COLUMNS: Final = columns(
     "STATE"
 )
 PARKED_COLUMNS: Final = columns("PARKED:number PARKED_BYTES:number")
+PARKED_DISK_COLUMNS: Final = columns("ON_DISK:number")
 KEPT_COLUMNS: Final = columns("KEPT:number KEPT_BYTES:number")
 PAGED_COLUMNS: Final = columns("PAGED:number PAGED_BYTES:number")
 CAUSE_COLUMNS: Final = columns(
@@ -252,7 +253,10 @@ def _parked(row: EdgeRow) -> str:
     if row.parked_messages == 0:
         return ""
     waits = duration(row.parked_for_ns)
-    return f"{amount(row.parked_messages)} ({size(row.parked_bytes)}) {waits}"
+    where = size(row.parked_bytes)
+    if row.parked_disk_bytes:
+        where += f", {size(row.parked_disk_bytes)} on disk"
+    return f"{amount(row.parked_messages)} ({where}) {waits}"
 
 
 def _left(balance: int, window: int) -> str:
@@ -275,6 +279,10 @@ def show_accounts(answer: Accounts) -> None:
         shown[-1:-1] = PARKED_COLUMNS
         for row, line in zip(rows, cells, strict=True):
             line[-1:-1] = [amount(row.parked_messages), size(row.parked_bytes)]
+    if any(row.parked_disk_bytes for row in rows):
+        shown[-1:-1] = PARKED_DISK_COLUMNS
+        for row, line in zip(rows, cells, strict=True):
+            line[-1:-1] = [size(row.parked_disk_bytes)]
     if any(row.kept_messages for row in rows):
         # Few have reader groups, and the table is wide.
         shown[-1:-1] = KEPT_COLUMNS

@@ -31,6 +31,8 @@ from penstock.telemetry.actor_window import (
     LOST,
     PARKED,
     PARKED_BYTES,
+    PARKED_DISK,
+    PARKED_FAULT,
     PARKED_MAX,
     PARKED_NS,
     PARKED_ROOM,
@@ -181,9 +183,10 @@ def _parked_notes(window: ActorWindow) -> tuple[str, ...]:
         count = window.numbers.get(PARKED + queue, 0.0)
         age = duration(round(window.numbers.get(PARKED_NS + queue, 0.0)))
         what = "publish" if count == 1 else "publishes"
-        found.append(
-            f"has {amount(count)} {what} ({size(bytes_)}) parked for {called(queue)} since {age}"
-        )
+        on_disk = window.numbers.get(PARKED_DISK + queue, 0.0)
+        where = f"{size(bytes_ - on_disk)} in memory, {size(on_disk)} on disk"
+        text = where if on_disk > 0 else size(bytes_)
+        found.append(f"has {amount(count)} {what} ({text}) parked for {called(queue)} since {age}")
     if not found:
         return ()
     room = window.numbers.get(PARKED_ROOM, 0.0)
@@ -192,6 +195,9 @@ def _parked_notes(window: ActorWindow) -> tuple[str, ...]:
         found[-1] += "; there is no room for more"
     elif grown > 0:
         found[-1] += f"; full in {duration(round(room / grown * 1e9))} at this pace"
+    if PARKED_FAULT in window.labels:
+        fault = window.labels[PARKED_FAULT]
+        found.append(f"parks in memory only, because the disk takes nothing: {fault}")
     return tuple(found)
 
 

@@ -5,7 +5,8 @@ Seed S4: every piece of work is charged to the account that started it and repai
     stored  cost of what of this cause rests in queues; counted apart, and never a reason to wait
     shared  of that, what is in the books more than once and in memory once, because several queues
             hold the same message
-    parked  cost of what of it waits in front of queues that take nothing; bounded by its lot
+    parked  cost of what of it waits in front of queues that take nothing; bounded by its lot. What
+            of it is on the disk is counted apart, and no part of its memory
 Accounts nest: connection within user within virtual host within node, each with its own marks.
     held  <=>  debt of the page and everything below it rose above `high`, and has not come down
                to `low` since
@@ -62,6 +63,7 @@ class Account(Cause):
         "mark_messages",
         "parent",
         "parked_bytes",
+        "parked_disk_bytes",
         "parked_messages",
         "shared_bytes",
         "stored_bytes",
@@ -79,6 +81,7 @@ class Account(Cause):
         self.shared_bytes: i64 = 0
         self.parked_messages: i64 = 0
         self.parked_bytes: i64 = 0
+        self.parked_disk_bytes: i64 = 0
         self.below_messages: i64 = 0
         self.below_bytes: i64 = 0
         self.high_messages: i64 = 0
@@ -297,6 +300,8 @@ class Account(Cause):
 
     def park(self, messages: i64, bytes_: i64) -> None:
         """Publishes of this cause wait in front of queues that take nothing."""
+        if self.is_closed and not self.is_listed:
+            self._relist()
         self.parked_messages += messages
         self.parked_bytes += bytes_
 
@@ -305,6 +310,21 @@ class Account(Cause):
         self.parked_messages -= messages
         self.parked_bytes -= bytes_
         assert self.parked_messages >= 0 and self.parked_bytes >= 0, "more left than was parked"
+        if self.is_closed:
+            self._vanish_if_done()
+
+    def spill(self, bytes_: i64) -> None:
+        """Files of parked publishes of this cause are written."""
+        if self.is_closed and not self.is_listed:
+            self._relist()
+        self.parked_disk_bytes += bytes_
+
+    def unspill(self, bytes_: i64) -> None:
+        """They are gone. Raises: AssertionError if more go than came."""
+        self.parked_disk_bytes -= bytes_
+        assert self.parked_disk_bytes >= 0, "more has left the disk than went there"
+        if self.is_closed:
+            self._vanish_if_done()
 
     # -- sums ------------------------------------------------------------------------------------
 
@@ -348,6 +368,13 @@ class Account(Cause):
         total = int(self.parked_bytes)
         for child in self.children.values():
             total += child.total_parked_bytes()
+        return total
+
+    def total_parked_disk_bytes(self) -> int:
+        """Bytes on the disk for publishes that are parked, with everything nested below."""
+        total = int(self.parked_disk_bytes)
+        for child in self.children.values():
+            total += child.total_parked_disk_bytes()
         return total
 
     def memory_bytes(self) -> int:
@@ -407,6 +434,9 @@ class Account(Cause):
             self.owes_nothing()
             and self.stored_messages == 0
             and self.stored_bytes == 0
+            and self.parked_messages == 0
+            and self.parked_bytes == 0
+            and self.parked_disk_bytes == 0
             and not self.children
             and self.is_listed
             and self.parent is not None

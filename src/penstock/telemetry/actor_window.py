@@ -66,6 +66,12 @@ PARKED_BYTES: Final = "parked_bytes:"
 """The same in bytes; in rates of a window by how much they grew in a second, below 0 if they fell.
 """
 
+PARKED_DISK: Final = "parked_disk:"
+"""Of these bytes those on the disk."""
+
+PARKED_FAULT: Final = "parked_fault"
+"""In labels: why the disk takes nothing that is parked."""
+
 PARKED_NS: Final = "parked_ns:"
 """How long some of them have waited, nanoseconds, by queue."""
 

@@ -24,13 +24,14 @@ messages = 1000000
 EDGE_KEYS = (
     "sender receiver vhost kind window_messages balance_messages window_bytes balance_bytes "
     "in_flight_messages in_flight_bytes deferred_messages deferred_bytes is_blocked by reason "
-    "blocked_for_ns stops blocked_ns free_messages parked_messages parked_bytes parked_for_ns "
-    "depth_bytes room_bytes"
+    "blocked_for_ns stops blocked_ns free_messages parked_messages parked_bytes "
+    "parked_disk_bytes parked_for_ns depth_bytes room_bytes"
 )
 ACCOUNT_KEYS = (
     "name level depth debt_messages debt_bytes stored_messages stored_bytes high_messages "
     "low_messages high_bytes low_bytes is_held held_by held_for_ns is_closed kept_messages "
-    "kept_bytes paged_messages paged_bytes parked_messages parked_bytes"
+    "kept_bytes paged_messages paged_bytes parked_messages parked_bytes "
+    "parked_disk_bytes"
 )
 
 

@@ -1,5 +1,7 @@
 """Lines beside an answer: what a queue gave up, a channel that mixes queues, noisy neighbours."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.explain.explain import explain
@@ -19,6 +21,8 @@ from penstock.explain.render import render
 from penstock.telemetry.actor_window import (
     PARKED,
     PARKED_BYTES,
+    PARKED_DISK,
+    PARKED_FAULT,
     PARKED_MAX,
     PARKED_NS,
     PARKED_ROOM,
@@ -314,6 +318,19 @@ def test_what_is_parked_is_told_with_its_age_and_when_there_is_no_more_room(
         f"has 1 publish (1.0 kB) parked for queue /late since 2.0 s{end}",
     )
     assert notes_on(actor("chan:a/2")) == ()
+
+
+def test_what_is_parked_on_the_disk_is_told_apart_and_why_the_disk_takes_none() -> None:
+    numbers = {**PARKING, f"{PARKED_DISK}queue:/slow": 28e6}
+    window = replace(
+        actor("chan:a/1", numbers=numbers), labels={PARKED_FAULT: "No space left on device"}
+    )
+    assert notes_on(window) == (
+        "has 4 000 publishes (2.0 MB in memory, 28.0 MB on disk) parked for queue /slow since "
+        "12.0 s",
+        "has 1 publish (1.0 kB) parked for queue /late since 2.0 s",
+        "parks in memory only, because the disk takes nothing: No space left on device",
+    )
 
 
 def test_what_is_parked_waits_where_its_queue_is_stopped() -> None:

@@ -36,6 +36,9 @@ class Answerable:
     def refused(self, messages: list[Message]) -> None:
         """`messages` will never be in the queue: it is gone or it crashed."""
 
+    def lost(self, sequences: list[int]) -> None:
+        """The publishes with these numbers will never be in the queue: they cannot be read."""
+
     def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
         """How long what is accepted next took on its way to the disk, see AnswerTimes.synced."""
 

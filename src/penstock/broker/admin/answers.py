@@ -142,6 +142,7 @@ class AccountRow(Struct, frozen=True):
     paged_bytes: int = 0
     parked_messages: int = 0
     parked_bytes: int = 0
+    parked_disk_bytes: int = 0
 
 
 class Accounts(Struct, frozen=True):

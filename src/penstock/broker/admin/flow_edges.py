@@ -17,6 +17,8 @@ from msgspec.structs import replace
 
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
+from penstock.broker.channel.channel import Channel
+from penstock.broker.channel.parked_line import ParkedLine
 from penstock.broker.connection.connection import Connection
 from penstock.broker.dead_letter.dead_letters import DeadLane, DeadLetters, dead_letters_of
 from penstock.broker.queue.queue_actor import QueueActor
@@ -48,8 +50,8 @@ class EdgeRow(Struct, frozen=True):
     that ever cost no credit, because they are small (profiles that emulate RabbitMQ).
     depth_bytes: depth mark of the queue it leads to, 0 for none; room_bytes: what is free of that
     for all its senders together, below 0 where it was forced past.
-    parked_*: publishes that the sender keeps aside because the hop is closed, their bytes, and for
-    how long some have waited."""
+    parked_*: publishes that the sender keeps aside because the hop is closed, their bytes in memory
+    and on the disk, and for how long some have waited; the sender may have ended meanwhile."""
 
     sender: str
     receiver: str
@@ -72,6 +74,7 @@ class EdgeRow(Struct, frozen=True):
     free_messages: int = 0
     parked_messages: int = 0
     parked_bytes: int = 0
+    parked_disk_bytes: int = 0
     parked_for_ns: int = 0
     depth_bytes: int = 0
     room_bytes: int = 0
@@ -131,15 +134,10 @@ def _rows(broker: Broker, names: dict[str, str], vhost: str, now_ns: int) -> Ite
             if hop.sender == connection.identity:
                 holds += held
             row = _row(hop, holds, connection.name, shown, session.vhost.name, now_ns)
-            line = connection.lot.line_of(hop)
-            if line is not None:
-                row = replace(
-                    row,
-                    parked_messages=int(line.count()),
-                    parked_bytes=int(line.bytes),
-                    parked_for_ns=now_ns - int(line.since_ns),
-                )
-            yield row
+            yield _with_parked(row, connection.lot.lines.get(hop), now_ns)
+    for channel in broker.parking.rests:
+        if isinstance(channel, Channel) and vhost in ("", channel.publisher.vhost.name):
+            yield from _rest_rows(channel, names, now_ns)
     for name, stores in _stores(broker):
         if vhost in ("", name):
             for store in stores:
@@ -148,6 +146,28 @@ def _rows(broker: Broker, names: dict[str, str], vhost: str, now_ns: int) -> Ite
         if vhost in ("", name):
             for queue in host.queues.values():
                 yield from _queue_rows(broker, queue, now_ns)
+
+
+def _with_parked(row: EdgeRow, line: ParkedLine | None, now_ns: int) -> EdgeRow:
+    if line is None:
+        return row
+    return replace(
+        row,
+        parked_messages=int(line.count()),
+        parked_bytes=int(line.bytes),
+        parked_disk_bytes=int(line.disk_bytes),
+        parked_for_ns=now_ns - int(line.since_ns),
+    )
+
+
+def _rest_rows(channel: Channel, names: dict[str, str], now_ns: int) -> Iterator[EdgeRow]:
+    """The hops of a channel that has ended with something on the disk."""
+    name = channel.parking.lot.account.name.removeprefix("conn:")
+    shown = names.get(name, name)
+    for hop in channel.publisher.lanes.values():
+        holds = list(hop.sender_gate.snapshot())
+        row = _row(hop, holds, name, shown, channel.publisher.vhost.name, now_ns)
+        yield _with_parked(row, channel.parking.lot.lines.get(hop), now_ns)
 
 
 def _holds_of(connection: Connection) -> list[Hold]:

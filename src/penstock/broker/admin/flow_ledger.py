@@ -173,6 +173,7 @@ def _add(
             paged_bytes=mine.bytes,
             parked_messages=page.total_parked_messages(),
             parked_bytes=page.total_parked_bytes(),
+            parked_disk_bytes=page.total_parked_disk_bytes(),
         )
     )
     sized = [(-child.memory_bytes(), child.name, child) for child in page.children.values()]
@@ -200,7 +201,8 @@ def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Accounts:
 
 def _caused(row: AccountRow) -> int:
     """Bytes that it answers for."""
-    return row.debt_bytes + row.stored_bytes + row.parked_bytes + row.kept_bytes
+    parked = row.parked_bytes + row.parked_disk_bytes
+    return row.debt_bytes + row.stored_bytes + parked + row.kept_bytes
 
 
 def _below(rows: list[AccountRow], name: str) -> list[AccountRow]:

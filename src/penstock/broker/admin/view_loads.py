@@ -19,6 +19,8 @@ from penstock.telemetry.actor_window import (
     OWED,
     PARKED,
     PARKED_BYTES,
+    PARKED_DISK,
+    PARKED_FAULT,
     PARKED_MAX,
     PARKED_NS,
     PARKED_ROOM,
@@ -131,19 +133,30 @@ def answer_name(kind: int) -> str:
     return "an answer" if method is None else f"{method.NAME}-ok"
 
 
-def parked_loads(channel: Channel, now_ns: int, numbers: dict[str, float]) -> None:
-    """What `channel` keeps aside, by queue, added to what is there; and its connection's room."""
+def parked_loads(
+    channel: Channel, now_ns: int, numbers: dict[str, float], labels: dict[str, str]
+) -> None:
+    """What `channel` keeps aside, by queue, added to what is there; its connection's room, and why
+    the disk has none."""
     parking = channel.parking
     for lane, line in parking.lines.items():
         queue = lane.receiver
         numbers[PARKED + queue] = numbers.get(PARKED + queue, 0.0) + int(line.count())
-        numbers[PARKED_BYTES + queue] = numbers.get(PARKED_BYTES + queue, 0.0) + int(line.bytes)
+        bytes_ = int(line.bytes + line.disk_bytes)
+        numbers[PARKED_BYTES + queue] = numbers.get(PARKED_BYTES + queue, 0.0) + bytes_
+        if line.disk_bytes:
+            on_disk = numbers.get(PARKED_DISK + queue, 0.0) + int(line.disk_bytes)
+            numbers[PARKED_DISK + queue] = on_disk
         age_ns = float(now_ns - int(line.since_ns))
         numbers[PARKED_NS + queue] = max(numbers.get(PARKED_NS + queue, 0.0), age_ns)
     if parking.lines:
-        room = int(parking.lot.room_bytes())
+        lot = parking.lot
+        room = int(lot.room_bytes() + lot.disk_room_bytes())
         numbers[PARKED_ROOM] = float(room)
-        numbers[PARKED_MAX] = float(room + int(parking.lot.bytes))
+        numbers[PARKED_MAX] = float(room + int(lot.bytes + lot.disk_bytes))
+        disk = lot.node.disk
+        if disk is not None and disk.fault != "":
+            labels[PARKED_FAULT] = disk.fault
 
 
 def credit_loads(numbers: dict[str, float], hop: Hop) -> None:

@@ -35,6 +35,7 @@ class Sum:
         self.stored_bytes = 0
         self.parked_messages = 0
         self.parked_bytes = 0
+        self.parked_disk_bytes = 0
         self.ended_bytes = 0
 
     def add_own(self, page: Account) -> None:
@@ -44,6 +45,7 @@ class Sum:
         self.stored_bytes += int(page.stored_bytes - page.shared_bytes)
         self.parked_messages += int(page.parked_messages)
         self.parked_bytes += int(page.parked_bytes)
+        self.parked_disk_bytes += int(page.parked_disk_bytes)
 
     def add(self, other: "Sum") -> None:
         self.debt_messages += other.debt_messages
@@ -52,6 +54,7 @@ class Sum:
         self.stored_bytes += other.stored_bytes
         self.parked_messages += other.parked_messages
         self.parked_bytes += other.parked_bytes
+        self.parked_disk_bytes += other.parked_disk_bytes
 
 
 class PageSums:
@@ -319,7 +322,7 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
     for channel in connection.channels.values():
         if channel.upstream is not None:
             credit_loads(numbers, channel.upstream)
-        parked_loads(channel, now_ns, numbers)
+        parked_loads(channel, now_ns, numbers, labels)
     output_loads(connection, numbers)
     answer_loads(connection.output.times, now_ns, numbers)
     return ActorSnapshot(
@@ -344,6 +347,7 @@ def _page(numbers: dict[str, float], account: Account, total: Sum) -> None:
     numbers["stored_bytes"] = float(total.stored_bytes)
     numbers["parked_messages"] = float(total.parked_messages)
     numbers["parked_bytes"] = float(total.parked_bytes)
+    numbers["parked_disk_bytes"] = float(total.parked_disk_bytes)
     numbers["memory_bytes"] = float(total.debt_bytes + total.stored_bytes + total.parked_bytes)
     if account.is_limited:
         numbers["high_messages"] = float(int(account.high_messages))
@@ -367,6 +371,7 @@ def _account(broker: Broker, account: Account, total: Sum) -> ActorSnapshot:
 def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
     now_ns = broker.clock.monotonic_ns()
     publisher = channel.publisher
+    labels: dict[str, str] = {}
     numbers = {
         "unacked": float(int(channel.table.count)),
         "consumers": float(len(channel.consumers)),
@@ -379,10 +384,9 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
         numbers["returned"] = float(int(publisher.return_count))
         for lane in publisher.lanes.values():
             credit_loads(numbers, lane)
-        parked_loads(channel, now_ns, numbers)
+        parked_loads(channel, now_ns, numbers, labels)
     answer_loads(channel.times, now_ns, numbers)
     state = "flow" if channel.is_stalled else channel.gate.state(now_ns)
-    labels: dict[str, str] = {}
     confirms = None if publisher is None else publisher.confirms
     if confirms is not None and confirms.commits is None:
         labels[CONFIRMS] = "yes"

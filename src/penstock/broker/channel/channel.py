@@ -322,6 +322,8 @@ class Channel(LaneReceiver):
         self.wake()
 
     def turn(self, budget: i64) -> bool:
+        if self.is_closed:
+            return self._rest(budget)
         has_more = False
         try:
             has_more = self._work(budget)
@@ -338,6 +340,14 @@ class Channel(LaneReceiver):
         if self.inbox.arrived != self.times.arrived:
             self.note_request(self.inbox.arrived)
         return has_more and not self.is_closed
+
+    def _rest(self, budget: i64) -> bool:
+        """Hand over what the closed channel has parked on the disk; True if there is more."""
+        self.publisher.retry(budget)
+        if not self.parking.lines:
+            self.is_alive = False
+            self.publisher.end_rest()
+        return len(self.parking.opened) > 0 and not self.publisher.account.is_stopped()
 
     def _work(self, budget: i64) -> bool:
         publisher = self.publisher
@@ -476,16 +486,19 @@ class Channel(LaneReceiver):
         upstream.is_listed = False
         self._unstall()
 
-    def force_queue(self, name: str) -> None:
-        """Hand over what is parked for the queue `name`, its hop closed or not."""
+    def force_queue(self, name: str) -> int:
+        """Hand over what is parked for the queue `name`, its hop closed or not; how many publishes
+        stay on the disk."""
         lane = self.publisher.lanes.get(name)
         if lane is None:
-            return
+            return 0
         peer = self.parking.waits_for
         count: i64 = self.publisher.force_line(lane)
         if count > 0:
             self.escapes += count
             self.line.recorder.record(ESCAPE, self.identity, peer, "", int(count))
+        line = self.parking.lines.get(lane)
+        return 0 if line is None else int(line.count())
 
     def finish_inbox(self) -> None:
         """Do all that has arrived, in its order and past closed hops: an end stands behind it."""
@@ -712,7 +725,7 @@ class Channel(LaneReceiver):
         self.transaction = None
         self.sink.is_flow_active = False
         self.requeue_many(self.table.take_up_to(0))
-        self.is_alive = False
+        self.is_alive = len(self.parking.lines) > 0
 
 
 def unknown_tag(tag: i64, method_id: int) -> ChannelFault:

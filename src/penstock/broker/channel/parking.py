@@ -3,8 +3,9 @@
     entrance   not routed yet: the hop to the channel is closed ("credit"), or an alarm ("alarm") or
                a rate limit of the connection ("rate") holds it
     overflow   the one for which the entrance had no place: nothing more is read until it has
-    lines      numbered and routed, one line for each queue that takes nothing now. Of a fan-out
-               every queue that is open has its copy at once, the others when they open
+    lines      numbered and routed, one line for each queue that takes nothing now; a long one may
+               have its middle on the disk (parked_line). Of a fan-out every queue that is open has
+               its copy at once, the others when they open
 
 Publishes for other queues go past the lines, and every queue gets its own in the order they were
 sent. What waits is on the lot of its connection (parking_lot), and on the account that pays for it;
@@ -21,16 +22,11 @@ from mypy_extensions import i64
 
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
-from penstock.broker.channel.parking_lot import (
-    CREDIT,
-    ParkedLine,
-    ParkingLot,
-    parked_books,
-    parked_size,
-)
+from penstock.broker.channel.parked_line import CREDIT as CREDIT
+from penstock.broker.channel.parked_line import ParkedLine, parked_books, parked_size
+from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.flow.gate import Gate, GateObserver
 from penstock.protocol.content import Message
-from penstock.queues.ring import BLANK
 
 ALARM: Final = "alarm"
 RATE: Final = "rate"
@@ -124,10 +120,10 @@ class Parking:
         self.waits_on = CREDIT
 
     def messages(self) -> list[Message]:
-        """All that wait; of a fan-out each copy."""
+        """All that wait in memory; of a fan-out each copy."""
         found: list[Message] = []
         for line in self.lines.values():
-            found.extend(line.waiting())
+            found.extend(line.in_memory())
         for entry in self.entrance:
             found.append(entry.message)
         if self.overflow is not None:
@@ -191,37 +187,35 @@ class Parking:
         """Let `message` of the channel `owner`, which is numbered, wait for `lane`; its line."""
         line = self.lines.get(lane)
         if line is None:
-            line = ParkedLine(owner, lane, now_ns)
+            line = ParkedLine(owner, lane, self.opened, now_ns)
             self.lines[lane] = line
             self.lot.lines[lane] = line
             self.note_waiting(lane, len(message.raw))
             line.reason = self.waits_on
             self._begin(line, now_ns)
-        line.items.append(message)
         size: i64 = parked_size(message)
-        line.bytes += size
+        line.add(message, size)
         self.lot.charge(1, size)
         return line
 
     def lane_opened(self, lane: Lane) -> bool:
         """`lane` takes again, or is gone; whether anything waits for it."""
         line = self.lines.get(lane)
-        if line is None:
-            return False
-        if not line.is_opened:
-            line.is_opened = True
-            self.opened.append(line)
-        return True
+        return line is not None and line.open()
 
     def next_opened(self) -> ParkedLine | None:
-        """The line that is served next: one that has something and whose queue takes it."""
+        """The line that is served next: one that has something in memory and whose queue takes it,
+        one whose queue is gone, or one that has come to its end."""
         while self.opened:
             line = self.opened[0]
             lane = line.lane
-            if not lane.is_closed or not lane.receiving.is_alive:
+            if not lane.receiving.is_alive or line.is_empty():
+                return line
+            if not lane.is_closed and line.has_front():
                 return line
             line.is_opened = False
-            self.note_waiting(lane, line.next_bytes())
+            if lane.is_closed:
+                self.note_waiting(lane, line.next_bytes())
             held_by = self._holder(line)
             if held_by != line.held_by:
                 self._count(line, held_by, line.owner.line.turn_ns)
@@ -229,26 +223,18 @@ class Parking:
         return None
 
     def left(self, line: ParkedLine, messages: i64, bytes_: i64) -> None:
-        """The first `messages` of `line` have gone on; a line that is empty ends."""
-        line.head += messages
-        line.bytes -= bytes_
+        """The first `messages` of the front of `line` have gone on; a line that is empty ends."""
+        line.took(messages, bytes_)
         self.lot.repay(messages, bytes_)
-        count: i64 = len(line.items)
-        if line.head == count:
+        line.close_up()
+        if line.is_empty():
             del self.lines[line.lane]
             del self.lot.lines[line.lane]
             if line.is_opened:
                 self.opened.remove(line)
             self._end(line)
-        elif line.head >= 512 and line.head * 2 >= count:
-            del line.items[: line.head]
-            line.head = 0
-        else:
-            # Nothing is charged for what has gone, so it must not be kept either.
-            at: i64 = line.head - messages
-            while at < line.head:
-                line.items[at] = BLANK
-                at += 1
+        elif line.pieces and self.lot.spill is not None:
+            self.lot.spill.ahead(line)
 
     def _begin(self, line: ParkedLine, now_ns: i64) -> None:
         """The time of `line` counts from now on; of a queue that is stopped, from when the oldest

@@ -26,15 +26,9 @@ from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.actors.output import Answering, Output
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.first_cause import NO_CAUSES
+from penstock.broker.channel.full_actions import CLOSE, NACK, STOP
+from penstock.broker.channel.parked_line import PARKED_OVERHEAD_BYTES, ParkedLine, parked_size
 from penstock.broker.channel.parking import Parking
-from penstock.broker.channel.parking_lot import (
-    CLOSE,
-    NACK,
-    PARKED_OVERHEAD_BYTES,
-    STOP,
-    ParkedLine,
-    parked_size,
-)
 from penstock.broker.channel.route import Route, short_text
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
@@ -204,6 +198,13 @@ class Publisher(Answerable):
                     if not is_forced:
                         return self._park(message, route, lanes, flags)
                     self.forced += self.force_line(lane)
+            for lane in lanes:
+                if lines and lane in lines:
+                    # Behind what is on the disk it waits, whether there is room or not.
+                    held = [one for one in lanes if one in lines]
+                    free = [one for one in lanes if one not in lines]
+                    self._split(message, route, lanes, held, free, flags)
+                    return True
         self._accept(message, route, lanes, flags)
         self._hand_over(message, route, lanes, lanes)
         return True
@@ -224,21 +225,39 @@ class Publisher(Answerable):
             return self._no_room(message, held)
         if self._is_unanswered_full():
             return False
+        self._split(message, route, lanes, held, free, flags)
+        return True
+
+    def _split(
+        self,
+        message: Message,
+        route: Route,
+        lanes: list[Lane],
+        held: list[Lane],
+        free: list[Lane],
+        flags: i64,
+    ) -> None:
+        """`message` waits for those of `lanes` that are in `held`; those in `free` get it now."""
         self._accept(message, route, lanes, flags)
         message = self._hand_over(message, route, lanes, free)
+        parking = self.parking
         now_ns = self.channel.line.turn_ns
         for lane in held:
+            is_first = lane not in parking.lines
             line = parking.join(self.channel, lane, message, now_ns)
-            if line.count() == 1:
+            if is_first:
                 self._record(PARKED, line, 1)
-        return True
+        parking.lot.spill_some()
 
     def _no_room(self, message: Message, held: list[Lane]) -> bool:
         """The lot is full: False if the publish has to wait. Raises: ChannelFault, where that is
         the action."""
         parking = self.parking
         lot = parking.lot
-        action = self._full_action(held) if lot.is_shared else STOP
+        lot.spill_some()
+        # What the disk is about to make room for is only held.
+        is_full = lot.is_shared and not lot.is_spilling()
+        action = self._full_action(held) if is_full else STOP
         if action == CLOSE:
             raise ChannelFault(
                 406,
@@ -329,7 +348,7 @@ class Publisher(Answerable):
         lane = line.lane
         is_alive = lane.receiving.is_alive
         account = self.account
-        items = line.items
+        items = line.front
         at: i64 = line.head
         end: i64 = len(items)
         if end - at > budget:
@@ -354,22 +373,54 @@ class Publisher(Answerable):
                 self.must_answer()
         done: i64 = at - line.head
         self.parking.left(line, done, bytes_)
-        if line.count() == 0:
+        if not is_alive:
+            done += self._drop_piece(line)
+        if line.is_empty():
             self._record(UNPARKED, line, done)
         return done
 
+    def _drop_piece(self, line: ParkedLine) -> i64:
+        """Answer for what `line`, whose queue is gone, has next on the disk; how many these are."""
+        spill = self.parking.lot.spill
+        if spill is None or line.has_front() or line.is_empty():
+            return 0
+        piece = spill.drop_next(line)
+        confirms = self.confirms
+        if confirms is not None:
+            for sequence in piece.sequences():
+                confirms.accept(sequence)
+            self.must_answer()
+        self.parking.left(line, 0, 0)
+        return piece.count
+
     def force_line(self, lane: Lane) -> i64:
-        """Everything that is parked for `lane` is handed over in one piece, past a closed hop: what
-        comes now may not overtake it. How many these were."""
+        """Everything that is parked in memory for `lane`, up to what is on the disk alone, is
+        handed over in one piece, past a closed hop: what comes now may not overtake it. How many
+        these were."""
         parking = self.parking
         line = parking.lines.get(lane)
         if line is None:
             return 0
-        waiting = line.waiting()
+        count: i64 = 0
+        is_alive = lane.receiving.is_alive
+        while line.has_front():
+            count += self._force_front(line, is_alive)
+        while not is_alive and not line.is_empty():
+            count += self._drop_piece(line)
+            if line.has_front():
+                count += self._force_front(line, False)
+        if line.is_empty():
+            self._record(UNPARKED, line, count)
+        parking.lot.note_freed()
+        return count
+
+    def _force_front(self, line: ParkedLine, is_alive: bool) -> i64:
+        lane = line.lane
+        waiting = line.front[line.head :]
         count: i64 = len(waiting)
-        bytes_: i64 = line.bytes
-        parking.left(line, count, bytes_)
-        if lane.receiving.is_alive:
+        bytes_: i64 = line.front_bytes
+        self.parking.left(line, count, bytes_)
+        if is_alive:
             size: i64 = bytes_ - count * PARKED_OVERHEAD_BYTES
             lane.items.extend(waiting)
             self.strategy.charge(lane, self.account, count, size)
@@ -378,13 +429,9 @@ class Publisher(Answerable):
                 queue_rate.spend(int(size))
             if not lane.is_listed:
                 lane.receiving.offered(lane)
-        else:
-            confirms = self.confirms
-            if confirms is not None:
-                confirms.accept_all(waiting, count)
-                self.must_answer()
-        self._record(UNPARKED, line, count)
-        parking.lot.note_freed()
+        elif self.confirms is not None:
+            self.confirms.accept_all(waiting, count)
+            self.must_answer()
         return count
 
     def _record(self, kind: int, line: ParkedLine, count: i64) -> None:
@@ -567,6 +614,13 @@ class Publisher(Answerable):
                 confirms.refuse(i64(message.sequence))
         self.must_answer()
 
+    def lost(self, sequences: list[int]) -> None:
+        confirms = self.confirms
+        if confirms is not None and sequences:
+            for sequence in sequences:
+                confirms.refuse(sequence)
+            self.must_answer()
+
     def queue_gone(self, actor: QueueActor) -> None:
         """A queue was deleted: its hop is forgotten; what waits for it may go on. Every channel of
         the virtual host is told of every queue, so those without a hop to it must cost nothing."""
@@ -580,15 +634,31 @@ class Publisher(Answerable):
         self.channel.wake()
 
     def close(self) -> None:
-        """The channel ends: queues take what they were handed or was parked, hops are unwired."""
-        for lane in list(self.parking.lines):
-            self.force_line(lane)
+        """The channel ends: queues take what they were handed or was parked, hops are unwired. A
+        line that has something on the disk goes on as before; see `end_rest`."""
+        parking = self.parking
+        lines = parking.lines
+        for lane, line in list(lines.items()):
+            if not line.pieces:
+                self.force_line(lane)
+        for name, lane in list(self.lanes.items()):
+            if lane not in lines:
+                self.actors.pop(name).detach(lane)
+                del self.lanes[name]
+        self.cache.clear()
+        self.last_route = None
+        if lines:
+            parking.lot.node.rests[self.channel] = None
+            self.vhost.listen(self.queue_gone)
+
+    def end_rest(self) -> None:
+        """All that was parked when the channel ended has gone on."""
+        self.vhost.unlisten(self.queue_gone)
+        self.parking.lot.node.rests.pop(self.channel, None)
         for name, lane in self.lanes.items():
             self.actors[name].detach(lane)
         self.lanes.clear()
         self.actors.clear()
-        self.cache.clear()
-        self.last_route = None
 
 
 def with_consumers(lanes: list[Lane]) -> list[Lane]:

@@ -35,8 +35,9 @@ from penstock.broker.actors.actor import BLOCKED, IDLE, Line
 from penstock.broker.actors.lane import Lane
 from penstock.broker.actors.output import Answering, Output, Shell
 from penstock.broker.channel.channel import Channel, ChannelHost
-from penstock.broker.channel.parking import ALARM, RATE, ParkedPublish
-from penstock.broker.channel.parking_lot import CREDIT, NodeParking, ParkingLot
+from penstock.broker.channel.node_parking import NodeParking
+from penstock.broker.channel.parking import ALARM, CREDIT, RATE, ParkedPublish
+from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.broker.connection.notifier import Notifier
 from penstock.broker.connection.phases import (
     PHASE_CLOSED,
@@ -213,8 +214,7 @@ class Connection(ChannelHost):
         self.frame_bytes_max: i64 = 0
         self.is_deaf = False
         self.first: i64 = 0
-        self.lot = ParkingLot(self.account, node_parking, self.ledger)
-        self.lot.freed = self._room_freed
+        self.lot = ParkingLot(self.account, node_parking, self.ledger, self._room_freed)
         self.stopped: Channel | None = None
         self.stopped_on: tuple[str, str] | None = None
         self.alarms: dict[str, str] = {}

@@ -49,7 +49,7 @@ class ReadAgain:
         is_first = self.since_ns == NO_FAILURE
         if is_first:
             self.since_ns = now_ns
-        is_lost = _is_lost(error, now_ns - self.since_ns)
+        is_lost = is_lost_by(error, now_ns - self.since_ns)
         if is_first or (is_lost and not self.has_lost):
             self.has_lost = is_lost
             self.store.owner.read_failed(self.actor.identity, error, is_lost)
@@ -68,7 +68,7 @@ class ReadAgain:
         self.has_lost = False
 
 
-def _is_lost(error: OSError, failing_ns: i64) -> bool:
+def is_lost_by(error: OSError, failing_ns: i64) -> bool:
     """Whether what could not be read for so long will not come back. A bug of ours has no number,
     and is not to be met again and again."""
     if error.errno is None or error.errno == ENOENT:

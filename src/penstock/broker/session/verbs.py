@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from penstock.base.errors import ConnectionFault
+from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.broker.channel.channel import Channel, Verbs
 from penstock.broker.session.consume import Consuming
 from penstock.broker.session.declare import Declarations
@@ -85,9 +85,13 @@ class ChannelVerbs(Verbs):
     def queue_delete(self, channel: Channel, q: m.QueueDelete) -> m.Method | None:
         """delete-ok goes out before the basic.cancel of the queue's consumers. What the channel has
         parked for the queue came before, and counts."""
-        channel.force_queue(q.queue or self.declarations.last_queue.get(int(channel.number), ""))
+        name = q.queue or self.declarations.last_queue.get(int(channel.number), "")
+        left = channel.force_queue(name)
         actor = self.declarations.queue_to_delete(int(channel.number), q)
-        count = 0 if actor is None else int(actor.messages.ready_count())
+        if left > 0 and q.if_empty:
+            where = self.session.vhost.name
+            raise ChannelFault(406, f"queue '{name}' in vhost '{where}' not empty", 50, 40)
+        count = left if actor is None else left + int(actor.messages.ready_count())
         if not q.no_wait:
             answer = method_frame(int(channel.number), m.QueueDeleteOk(count))
             channel.output.writer.write(answer)

@@ -5,6 +5,7 @@
     DIR/metadata.sqlite         see server/disk/metadata_db
     DIR/vhosts/NAME/persistent  messages of durable queues
     DIR/vhosts/NAME/transient   messages that rest on disk for want of memory; emptied at the start
+    DIR/parked                  publishes that wait for queues which take nothing; emptied likewise
 
 Readable by its owner alone: password hashes and messages are in it. Nothing in a directory is
 touched before the lock is held, and none is taken that holds something else (F24).
@@ -130,6 +131,11 @@ class DataDirectory:
     def metadata(self) -> Path:
         """Of the database."""
         return self.path / "metadata.sqlite"
+
+    @property
+    def parked(self) -> Path:
+        """Where parking lots go that are large."""
+        return self.path / "parked"
 
     def vhost(self, name: str) -> Path:
         """Where messages of the virtual host `name` are; made, with its two parts, if need be.

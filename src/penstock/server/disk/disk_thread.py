@@ -1,4 +1,5 @@
-"""The one thread that writes: jobs in the order they were given, ends told on the loop.
+"""A thread that writes: jobs in the order they were given, ends told on the loop. The stores have
+one, and parking lots another, so that no confirm waits for what is parked.
 
 An end is told through a socket that the poller watches beside the clients' own: asyncio's way to
 wake the loop from another thread would be seen only after the poller has lingered for input, a
@@ -36,11 +37,12 @@ class Bell(Watched):
 
 
 class DiskThread(Disk):
-    """The end of a job is work for actors, and the poller lets them work when it was told."""
+    """The end of a job is work for actors, and the poller lets them work when it was told. name: of
+    its thread."""
 
     __slots__ = ("_bell", "_ended", "_is_rung", "_jobs", "_poller", "_rope", "_thread")
 
-    def __init__(self, poller: Poller) -> None:
+    def __init__(self, poller: Poller, name: str = "penstock-disk") -> None:
         self._poller = poller
         self._jobs: SimpleQueue[tuple[Job, JobClient] | None] = SimpleQueue()
         self._ended: deque[tuple[Job, JobClient, OSError | None]] = deque()
@@ -48,7 +50,7 @@ class DiskThread(Disk):
         self._bell, self._rope = socket.socketpair()
         self._bell.setblocking(False)
         poller.watch(self._bell, Bell(self), READ)
-        self._thread = Thread(target=self._work, name="penstock-disk", daemon=True)
+        self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, job: Job, client: JobClient) -> None:

@@ -5,6 +5,7 @@ store gives up its own before it waits (storage/log/handles, streams/handles); b
 limit for all of them, and those that rest are closed here.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.base.errors import OperatorError
@@ -14,13 +15,14 @@ from penstock.broker.broker import Broker
 from penstock.broker.vhost.catalogue_rows import StoredCatalogue
 from penstock.broker.vhost.metadata_store import MetadataStore
 from penstock.server.disk.data_directory import DataDirectory
-from penstock.server.disk.disk_files import FileReclaimer
+from penstock.server.disk.disk_files import DiskDirectory, FileReclaimer
 from penstock.server.disk.disk_thread import DiskThread
 from penstock.server.disk.metadata_db import MetadataDb
 from penstock.server.disk.store_boot import StoreBoot, StreamBoot
 from penstock.server.net.poller import Poller
 from penstock.storage.log.handles import Handles
 from penstock.storage.log.job import Job
+from penstock.storage.log.parked import forget_all
 from penstock.streams.handles import StreamHandles
 
 
@@ -61,6 +63,37 @@ class ScarceFiles(JobClient):
         self.is_under_way = False
 
 
+class ParkedState:
+    """Where parking lots go that are large: nothing in it outlives the broker. A broker that cannot
+    have it keeps its lots in memory."""
+
+    def __init__(
+        self, broker: Broker, directory: DataDirectory, freeing: FileReclaimer, poller: Poller
+    ) -> None:
+        self.broker = broker
+        self.disk = DiskThread(poller, "penstock-parked")
+        try:
+            broker.park_on(DiskDirectory(str(directory.parked), freeing), self.disk)
+        except OSError as error:
+            broker.log.warning(f"parked publishes stay in memory: {directory.parked}: {error}")
+
+    def close(self) -> None:
+        """No client is connected any more: what has not reached its queue is dropped."""
+        self.disk.close()
+        broker = self.broker
+        count = sum(int(one.parked_messages) for one in broker.parking_accounts())
+        if count > 0:
+            broker.log.warning(
+                f"{count} publishes that were parked on the disk have not reached their queues and "
+                "are dropped; none of them was confirmed"
+            )
+        parking = broker.parking.disk
+        if parking is not None:
+            with suppress(OSError):
+                # The next start removes them.
+                forget_all(parking.directory)
+
+
 class DurableState:
     """Opens `path`, brings back what is kept there, and tells its catalogue of every change.
 
@@ -95,6 +128,7 @@ class DurableState:
         broker.keep(self.catalogue)
         broker.delays.keep_all()
         self.freeing = FileReclaimer()
+        self.parking = ParkedState(broker, self.directory, self.freeing, poller)
         self.stores = StoreBoot(broker, self.directory, self.disk, self.freeing)
         self.streams = StreamBoot(broker, self.directory, self.disk, self.freeing)
         self.stores.queue_id_known = self.streams.queue_id_known = kept.queue_id_max
@@ -138,6 +172,7 @@ class DurableState:
     def close(self) -> int:
         """Write what waits, let go of everything: how many changes could not be kept."""
         self.streams.broker.streams.groups.save_moved()
+        self.parking.close()
         self.catalogue.hand_over()
         self.disk.close()
         self.stores.close()

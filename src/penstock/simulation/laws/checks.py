@@ -28,16 +28,20 @@ from penstock.broker.actors.lane import Lane
 from penstock.broker.alarm.alarm_manager import MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
-from penstock.broker.channel.parking import ENTRANCE_MAX
-from penstock.broker.channel.parking_lot import parked_size
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.dead_letter.dead_letters import DeadLane
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
-from penstock.protocol.content import Message
 from penstock.queues.consumers import REASON_STANDBY, Consumer, Delivery
 from penstock.simulation.laws.ledger_checks import LedgerLaws, check_streams, is_waiting_for_letters
+from penstock.simulation.laws.parking_laws import (
+    check_lots,
+    check_parking,
+    files_bytes,
+    lines_bytes,
+    sequences_of,
+)
 from penstock.simulation.laws.room_law import RoomLaws
 from penstock.simulation.laws.watch import Watch, channels_of, queues_of, unanswered
 from penstock.simulation.machine.clock import VirtualClock
@@ -103,6 +107,11 @@ class Laws:
         check(not broker.scheduler.ready, "actors are left in the line")
         check(broker.node_account.total_messages() == 0, "debt is left behind")
         check(broker.parking.bytes == 0, "parked publishes are left behind")
+        check(not broker.parking.rests, "lines of ended channels are left behind")
+        disk = broker.parking.disk
+        if disk is not None:
+            names = disk.directory.names()
+            check(disk.bytes == 0 and not names, f"parked publishes are left on the disk: {names}")
         self._ledger.check_origins()
         for vhost in broker.vhosts.values():
             check(not vhost.listeners, "listeners are left behind")
@@ -167,8 +176,8 @@ class Laws:
             check_lane(upstream, bound)
             if is_counted:
                 check_parking(channel)
-                waiting = parked_of(channel)
-                parked += sum(int(parked_size(one)) for one in waiting)
+                waiting = channel.parking.entrance
+                parked += sum(int(one.size) for one in waiting)
                 parked_messages += len(waiting)
             publisher = channel.publisher
             for name, lane in publisher.lanes.items():
@@ -181,7 +190,12 @@ class Laws:
             if is_counted:
                 check_unconfirmed(channel)
             check_deliveries(channel)
+        if is_counted:
+            parked += lines_bytes(lot)
+            parked_messages += sum(int(line.count()) for line in lot.lines.values())
         account = connection.account
+        if lot.disk_bytes != account.parked_disk_bytes or lot.disk_bytes < files_bytes(lot):
+            raise LawBroken(f"{connection.identity}: {lot.disk_bytes} bytes parked on the disk")
         counted = ((lot.messages, lot.bytes), (account.parked_messages, account.parked_bytes))
         if is_counted and any(one != (parked_messages, parked) for one in counted):
             found = f"{parked_messages} publishes of {parked} bytes"
@@ -306,52 +320,12 @@ def check_unconfirmed(channel: Channel) -> None:
         return
     confirms = publisher.confirms
     waiting = [message for lane in publisher.lanes.values() for message in lane.items]
+    sequences = [int(one.sequence) for one in waiting]
     for line in channel.parking.lines.values():
-        waiting.extend(line.waiting())
-    for message in waiting:
-        if message.sequence >= 0 and confirms.unanswered(int(message.sequence)) <= 0:
-            raise LawBroken(
-                f"{channel.identity}: {message.sequence} is confirmed and in no queue yet"
-            )
-
-
-def parked_of(channel: Channel) -> list[Message]:
-    """What counts on the lot."""
-    waiting = [message for line in channel.parking.lines.values() for message in line.waiting()]
-    return [*waiting, *(one.message for one in channel.parking.entrance)]
-
-
-def check_parking(channel: Channel) -> None:
-    """Every line is counted, in order, and waits for its queue."""
-    parking = channel.parking
-    if len(parking.entrance) > ENTRANCE_MAX:
-        raise LawBroken(f"{channel.identity}: more waits at its entrance than may")
-    for lane, line in parking.lines.items():
-        waiting = line.waiting()
-        if line.bytes != sum(int(parked_size(one)) for one in waiting) or not waiting:
-            raise LawBroken(f"{lane.name}: the bytes of its line are off")
-        if parking.lot.lines.get(lane) is not line or line.is_opened != (line in parking.opened):
-            raise LawBroken(f"{lane.name}: its line is not where it is looked for")
-        if not (line.is_opened or lane.is_closed):
-            raise LawBroken(f"{lane.name}: publishes are parked for a hop that is open")
-        numbers = [int(one.sequence) for one in waiting if one.sequence >= 0]
-        if numbers != sorted(numbers):
-            raise LawBroken(f"{lane.name}: its line is not in the order of the publishes")
-
-
-def check_lots(broker: Broker, most_bytes: int) -> None:
-    """The lots are counted, and none has grown past what it may but for one publish."""
-    for connection in broker.connections.values():
-        sizes: dict[int, int] = {}
-        for channel in connection.channels.values():
-            for message in parked_of(channel):
-                sizes[id(message)] = sizes.get(id(message), 0) + int(parked_size(message))
-        beside = sum(sizes.values()) - max(sizes.values(), default=0)
-        if beside > most_bytes:
-            raise LawBroken(f"{connection.identity}: {connection.lot.bytes} bytes in its lot")
-    total = sum(int(one.lot.bytes) for one in broker.connections.values())
-    if broker.parking.bytes != total:
-        raise LawBroken(f"{total} bytes are parked, counted as {broker.parking.bytes}")
+        sequences.extend(sequences_of(line))
+    for sequence in sequences:
+        if sequence >= 0 and confirms.unanswered(sequence) <= 0:
+            raise LawBroken(f"{channel.identity}: {sequence} is confirmed and in no queue yet")
 
 
 def check_deliveries(channel: Channel) -> None:
@@ -396,5 +370,6 @@ def check_channel_awake(channel: Channel) -> None:
         f"{channel.identity} sleeps on work",
     )
     for lane in channel.parking.lines:
-        is_held = lane.is_closed or channel.publisher.account.is_stopped()
+        line = channel.parking.lines[lane]
+        is_held = lane.is_closed or channel.publisher.account.is_stopped() or not line.has_front()
         check(is_held, f"{lane.name} is open, and keeps what is parked for it")

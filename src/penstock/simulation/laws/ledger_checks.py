@@ -35,6 +35,7 @@ from penstock.broker.stream.stream_store import StreamStore
 from penstock.flow.account import REASON, Account
 from penstock.protocol.content import SHARED_BYTES, SharedMessage
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.simulation.laws.parking_laws import rests_of
 from penstock.simulation.laws.watch import channels_of, queues_of, unanswered
 from penstock.simulation.machine.durable_disks import check_requests
 from penstock.simulation.machine.faults import LawBroken
@@ -144,6 +145,10 @@ class LedgerLaws:
         waiting_bytes = 0
         for connection in self.broker.connections.values():
             waiting_bytes += self._check_connection(connection, debts)
+        for channel in rests_of(self.broker):
+            for lane in channel.publisher.lanes.values():
+                self._measure(lane)
+                add(debts, lane.origin, int(lane.in_flight), int(lane.in_flight_bytes))
         for queue in queues_of(self.broker):
             for cause, size in letters_to(queue):
                 add(debts, cause, 1, size)

@@ -20,6 +20,7 @@ found must be in a place that has a bound and an owner:
     queues         stored bytes, depth, memory alarm     unanswered              prefetch, stored
     transactions   their own bound                       scratch                 one a connection
     stores         debt, or UNCHARGED_BYTES a queue and a batch of BATCH_BYTES
+    on their way to the disk of a lot, and from it       PARKED_BYTES, PARKED_WRITE_BYTES
 """
 
 import gc
@@ -35,6 +36,7 @@ from penstock.flow.gate import Gate
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Delivery
 from penstock.queues.ring import BLANK
+from penstock.simulation.laws.parking_laws import rests_of, spilled_messages
 from penstock.simulation.machine.faults import LawBroken
 
 HELD_NS_MAX = 60_000_000_000
@@ -239,6 +241,10 @@ def counted_messages(broker: Broker) -> Iterator[Message]:
             yield connection.received.message
         for channel in connection.channels.values():
             yield from channel_messages(channel)
+        yield from spilled_messages(connection.lot)
+    for channel in rests_of(broker):
+        yield from channel_messages(channel)
+        yield from spilled_messages(channel.parking.lot)
     for queue in queues_of(broker):
         yield from queue_messages(queue)
     for store in broker.stores.by_name.values():

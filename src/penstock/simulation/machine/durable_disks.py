@@ -89,6 +89,24 @@ def give_scratch(broker: Broker, disk: Disk, segment_bytes: int) -> None:
     broker.stores.scratch_opener = open_it
 
 
+PIECES: Final = 4
+"""Files of parked publishes that a simulated disk has room for, and more."""
+
+
+def give_parking(broker: Broker, bytes_max: int) -> HandDisk:
+    """Lots may have so many bytes on a disk, in small pieces; 0 for no disk."""
+    disk = HandDisk()
+    if bytes_max > 0:
+        broker.park_on(SimDisk(), disk)
+        parking = broker.parking.disk
+        assert parking is not None, "it has just been given"
+        parking.bytes_max = bytes_max
+        parking.piece_bytes_min = 1
+        parking.piece_bytes = max(1, bytes_max // (3 * PIECES))
+        parking.write_bytes = max(1, bytes_max // PIECES)
+    return disk
+
+
 def check_store(store: StoreActor) -> None:
     """What holds between any two turns. Raises: LawBroken."""
     requests = store.requests()

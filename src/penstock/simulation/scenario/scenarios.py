@@ -339,6 +339,7 @@ def small_setting(profile_name: str, seed: int, check_every: int) -> WorldSettin
     accounts = Dice(seed ^ 0xACC0)
     if profile.account_high_messages:
         profile = replace(profile, account_high_messages=accounts.one_of((3, 20, 100, 100_000)))
+    parked_bytes = Dice(seed ^ 0x9A4E).one_of((0, 0, 30_000, 300_000))
     config = Config(
         queue_depth_bytes=dice.one_of((3000, 20_000, 1 << 25)),
         socket_output_high_bytes=dice.one_of((600, 5000, 262_144)),
@@ -346,10 +347,14 @@ def small_setting(profile_name: str, seed: int, check_every: int) -> WorldSettin
         recorder_events=4096,
         account_user_high_messages=accounts.one_of(("", "", "12", "60/20")),
         account_node_high=accounts.one_of(("", "", "4KB/1KB", "40KB")),
-        parked_bytes=Dice(seed ^ 0x9A4C).one_of((1, 2000, 20_000, 1 << 25)),
+        parked_bytes=Dice(seed ^ 0x9A4C).one_of(
+            (1000, 3000, 9000, 20_000) if parked_bytes else (1, 2000, 20_000, 1 << 25)
+        ),
         parked_node_bytes=Dice(seed ^ 0x9A4D).one_of((4000, 40_000, 1 << 25)),
     )
-    return WorldSetting(profile, config, check_every)
+    setting = WorldSetting(profile, config, check_every)
+    setting.parked_bytes = parked_bytes
+    return setting
 
 
 def simulate(

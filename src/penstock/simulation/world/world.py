@@ -22,7 +22,7 @@ from penstock.simulation.laws.oracle import Books, Identity
 from penstock.simulation.laws.watch import queues_of
 from penstock.simulation.machine.clock import Timers, VirtualClock, WorldWaker
 from penstock.simulation.machine.dice import Dice, SeededPicker
-from penstock.simulation.machine.durable_disks import Depot
+from penstock.simulation.machine.durable_disks import Depot, give_parking
 from penstock.simulation.machine.faults import LawBroken
 from penstock.simulation.machine.network import (
     Pipe,
@@ -44,6 +44,10 @@ class FaultLog(Log):
 
     def __init__(self) -> None:
         self.errors: list[str] = []
+        self.warnings: list[str] = []
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
 
     def error(self, text: str, error: BaseException) -> None:
         self.errors.append(f"{text}: {type(error).__name__}: {error}")
@@ -65,7 +69,8 @@ class SimulatedBroker(Broker):
 class WorldSetting:
     """How a world is built. check_every: turns between two checks of the laws, 1.. ;
     pipe_bytes: of each direction, 0 to draw it; without: parts of a random plan to leave out;
-    is_keeping: durable queues keep their messages on a disk, which is slow at times; broker,
+    is_keeping: durable queues keep their messages on a disk, which is slow at times; parked_bytes:
+    of publishes that may be parked on another one, 0 for none; broker,
     output, shell, picker: what makes them, where planted bugs come in."""
 
     def __init__(self, profile: Profile, config: Config, check_every: int = 1) -> None:
@@ -76,6 +81,7 @@ class WorldSetting:
         self.steps_max = 400_000
         self.without: frozenset[int] = frozenset()
         self.is_keeping = False
+        self.parked_bytes = 0
         self.broker: Callable[[Config, VirtualClock, Dice, Log, Profile], SimulatedBroker] = (
             SimulatedBroker
         )
@@ -103,6 +109,7 @@ class World:
         self.books = Books()
         self.laws = Laws(self.broker, self.clock)
         self.depot = Depot(self.broker, self.dice) if setting.is_keeping else None
+        self.parked = give_parking(self.broker, setting.parked_bytes)
         self.clients: list[Client] = []
         self.lively: list[Client] = []
         self.steps = 0
@@ -228,6 +235,8 @@ class World:
             ready.append((weights[0] * 2, self.run_broker))
         if self.depot is not None and self.depot.disk.jobs:
             ready.append((weights[0], self.depot.disk.work))
+        if self.parked.jobs:
+            ready.append((weights[0], self.parked.work))
         has_ended = False
         for client in self.lively:
             shell = client.link.shell

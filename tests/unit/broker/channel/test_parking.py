@@ -8,15 +8,11 @@ from penstock.base.config import AlarmAction
 from penstock.base.errors import OperatorError
 from penstock.base.limits import PARKED_BYTES, PARKED_NODE_BYTES
 from penstock.base.policy import Policy
+from penstock.broker.channel.full_actions import FullActions
+from penstock.broker.channel.node_parking import NodeParking
+from penstock.broker.channel.parked_line import CREDIT, PARKED_OVERHEAD_BYTES, parked_size
 from penstock.broker.channel.parking import Parking
-from penstock.broker.channel.parking_lot import (
-    CREDIT,
-    PARKED_OVERHEAD_BYTES,
-    FullActions,
-    NodeParking,
-    ParkingLot,
-    parked_size,
-)
+from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.flow.account import Account
 from penstock.flow.profile import ADAPTIVE, PENSTOCK, RABBITMQ_4, Profile
 from penstock.protocol import methods as m
@@ -51,7 +47,7 @@ def test_publishes_for_other_queues_pass_any_number_of_parked_ones() -> None:
     [line] = parking.lines.values()
     assert (line.lane.receiving.identity, line.reason) == ("queue:/q1", "credit")
     assert line.count() == parking.lot.messages == waiting
-    assert parking.lot.bytes == sum(int(parked_size(one)) for one in line.waiting())
+    assert parking.lot.bytes == sum(int(parked_size(one)) for one in line.in_memory())
     assert stage.channel(hand).gate.is_open and not stage.channel(hand).is_stalled
     stage.unpark("queue:/q1")
     stage.settle()
@@ -174,7 +170,7 @@ def test_lots_that_wait_for_the_node_are_asked_again_when_room_is_worth_it() -> 
     one.charge(10, 5000)
     other.charge(1, 1200)
     assert not other.has_place(300)
-    node.wait(other)
+    node.wait(other.wake)
     one.repay(1, 50)
     one.note_freed()
     assert not asked, "less than a 64th is free"
@@ -193,9 +189,9 @@ def test_who_waits_for_the_node_does_not_wait_for_what_others_parked_since() -> 
     asked = []
     late.freed = lambda: asked.append(1)
     one.charge(20, 2000)
-    node.wait(early)
+    node.wait(early.wake)
     one.charge(10, 3000)
-    node.wait(late)
+    node.wait(late.wake)
     one.repay(1, 300)
     one.note_freed()
     assert asked == [1]

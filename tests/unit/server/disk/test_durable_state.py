@@ -12,7 +12,7 @@ from penstock.protocol.values import Table
 from penstock.server.disk.data_directory import DataDirectory
 from tests.patience import PATIENCE_S
 from tests.unit.broker.peer import publish
-from tests.unit.server.wire import Wire, book_of, running
+from tests.unit.server.wire import Wire, book_of, running, until
 
 
 async def declared(directory: Path, name: str) -> None:
@@ -32,6 +32,34 @@ def test_a_clean_stop_keeps_what_was_declared(tmp_path: Path) -> None:
             assert set(node.broker.vhosts["/"].queues) == {"one", "two"}
             assert node.keeping is not None and node.keeping.restored.queues == 2
         DataDirectory(tmp_path / "data", "after").close()
+
+    asyncio.run(scenario())
+
+
+def test_what_is_parked_on_the_disk_does_not_outlive_the_broker(tmp_path: Path) -> None:
+    """A publisher ends before a queue that is full has taken what it sent: that is dropped, said,
+    and gone from the disk."""
+
+    async def scenario() -> None:
+        parked = tmp_path / "data" / "parked"
+        parked.mkdir(parents=True)
+        (parked / "000000000007.parked").write_bytes(b"of another life")
+        (tmp_path / "data" / "VERSION").write_text("1\n")
+        async with running(tmp_path, data_dir=str(tmp_path / "data"), parked_bytes=400_000) as node:
+            assert not list(parked.iterdir())
+            wire = await Wire.opened(node)
+            full: Table = {"x-max-length": 5, "x-overflow": "backpressure"}
+            for name, arguments in (("full", full), ("other", {})):
+                wire.say(1, m.QueueDeclare(name, arguments=arguments))
+                await wire.expect(m.QueueDeclareOk)
+            sent = publish(1, "", "other", b"y") + publish(1, "", "full", b"x" * 1000) * 3000
+            wire.writer.write(sent)
+            files = parked.iterdir
+            await until(lambda: len(list(files())) > 2 and node.broker.parking.bytes < 400_000)
+            await wire.close()
+            book = book_of(node)
+        assert not list(parked.iterdir())
+        assert any("are dropped; none of them was confirmed" in line for line in book.lines)
 
     asyncio.run(scenario())
 
