@@ -35,7 +35,6 @@ class Sum:
         self.stored_bytes = 0
         self.parked_messages = 0
         self.parked_bytes = 0
-        self.parked_disk_bytes = 0
         self.ended_bytes = 0
 
     def add_own(self, page: Account) -> None:
@@ -45,7 +44,6 @@ class Sum:
         self.stored_bytes += int(page.stored_bytes - page.shared_bytes)
         self.parked_messages += int(page.parked_messages)
         self.parked_bytes += int(page.parked_bytes)
-        self.parked_disk_bytes += int(page.parked_disk_bytes)
 
     def add(self, other: "Sum") -> None:
         self.debt_messages += other.debt_messages
@@ -54,7 +52,6 @@ class Sum:
         self.stored_bytes += other.stored_bytes
         self.parked_messages += other.parked_messages
         self.parked_bytes += other.parked_bytes
-        self.parked_disk_bytes += other.parked_disk_bytes
 
 
 class PageSums:
@@ -347,7 +344,6 @@ def _page(numbers: dict[str, float], account: Account, total: Sum) -> None:
     numbers["stored_bytes"] = float(total.stored_bytes)
     numbers["parked_messages"] = float(total.parked_messages)
     numbers["parked_bytes"] = float(total.parked_bytes)
-    numbers["parked_disk_bytes"] = float(total.parked_disk_bytes)
     numbers["memory_bytes"] = float(total.debt_bytes + total.stored_bytes + total.parked_bytes)
     if account.is_limited:
         numbers["high_messages"] = float(int(account.high_messages))
