@@ -172,6 +172,18 @@ class Parking:
         assert self.overflow is None, "because nothing is read behind one"
         self.overflow = ParkedPublish(message, reason, now_ns)
         self.overflow.move(ParkingEvent.NO_PLACE)
+        self.lot.wait_for_node()
+
+    def overflow_has_place(self) -> bool:
+        """Whether the one that had no place has one now; if not, it is asked again when the node
+        has more room."""
+        entry = self.overflow
+        if entry is None:
+            return False
+        if self.has_place(entry.message):
+            return True
+        self.lot.wait_for_node()
+        return False
 
     def take_overflow(self) -> Message:
         """The one that had no place is looked at again."""

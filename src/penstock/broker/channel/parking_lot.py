@@ -104,8 +104,7 @@ class ParkingLot:
         own: i64 = node.lot_bytes_max - self.bytes
         # What it takes is taken from both sides of the node's rule.
         shared: i64 = (node.bytes_max - node.bytes - self.bytes) // 2
-        room: i64 = own if own < shared else shared
-        return room if room > 0 else 0
+        return max(0, min(own, shared))
 
     def disk_room_bytes(self) -> i64:
         """How many more it may have on the disk now."""
@@ -155,6 +154,10 @@ class ParkingLot:
     def wait(self, actor: Actor) -> None:
         """`actor` is woken when there may be room."""
         self.waiting[actor] = None
+        self.wait_for_node()
+
+    def wait_for_node(self) -> None:
+        """What this lot was refused may fit when others have left."""
         self.node.wait(self.wake)
 
     def note_freed(self) -> None:

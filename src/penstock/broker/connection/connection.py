@@ -406,8 +406,7 @@ class Connection(ChannelHost):
         stopped, stopped_on = self.stopped, self.stopped_on
         if stopped is None or stopped_on is None or stopped_on[1] != CREDIT:
             return
-        entry = stopped.parking.overflow
-        if entry is not None and stopped.parking.has_place(entry.message):
+        if stopped.parking.overflow_has_place():
             self._go_on()
 
     def hop_opened(self, channel: Channel, gate: Gate) -> None:

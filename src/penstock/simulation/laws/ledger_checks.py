@@ -313,7 +313,9 @@ def collect(page: Account, pages: list[Account]) -> None:
 
 def check_page(page: Account) -> None:
     """One page in itself and with those above it. Raises: LawBroken."""
-    is_empty = page.stored_messages == 0 and page.stored_bytes == 0 and page.owes_nothing()
+    is_parked = page.parked_messages > 0 or page.parked_bytes > 0 or page.parked_disk_bytes > 0
+    is_stored = page.stored_messages > 0 or page.stored_bytes > 0
+    is_empty = page.owes_nothing() and not is_stored and not is_parked
     if page.is_closed and is_empty and not page.children:
         raise LawBroken(f"{page.name} is closed, has nothing left, and is still listed")
     messages, bytes_ = int(page.debt_messages), int(page.debt_bytes)
