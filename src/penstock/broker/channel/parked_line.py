@@ -126,7 +126,8 @@ class ParkedPiece:
         self.place: PieceOnDisk | None = None
         self.numbers = b""
         self.origins: list[Cause] = []
-        if messages[0].sequence >= 0:
+        # What came before confirm.select has none.
+        if messages[-1].sequence >= 0:
             sequences = [int(message.sequence) for message in messages]
             self.numbers = pack(f"={len(sequences)}i", *sequences)
         for message in messages:
@@ -144,8 +145,9 @@ class ParkedPiece:
         return size + len(self.numbers) + 8 * len(self.origins)
 
     def sequences(self) -> list[int]:
-        """The numbers of its publishes, [] without confirms."""
-        return list(unpack(f"={len(self.numbers) // 4}i", self.numbers))
+        """The numbers of those of its publishes that have one."""
+        found = unpack(f"={len(self.numbers) // 4}i", self.numbers)
+        return [number for number in found if number >= 0]
 
 
 class ParkedLine:

@@ -192,6 +192,22 @@ def test_a_queue_that_is_deleted_takes_its_own_with_it(confirms: bool, is_readin
     bed.check_empty()
 
 
+def test_each_number_is_answered_where_confirms_begin_within_a_line() -> None:
+    bed = DiskStage()
+    hand = bed.publisher(100)
+    hand.say(m.ConfirmSelect())
+    hand.publish_bodies("q1", numbered(1000))
+    bed.run()
+    pieces = bed.line(hand).pieces
+    assert any(0 < len(one.sequences()) < one.count for one in pieces), "one has both"
+    hand.say(m.QueueDelete("q1"))
+    bed.run()
+    assert hand.replies[-1] == m.QueueDeleteOk(1100)
+    confirms = bed.stage.channel(hand).publisher.confirms
+    assert confirms is not None and confirms.span() == 0
+    bed.check_empty()
+
+
 def test_a_queue_that_is_not_empty_because_of_the_disk_is_not_deleted() -> None:
     bed = DiskStage()
     hand = bed.publisher(1000)
