@@ -726,6 +726,9 @@ class Channel(LaneReceiver):
         self.sink.is_flow_active = False
         self.requeue_many(self.table.take_up_to(0))
         self.is_alive = len(self.parking.lines) > 0
+        if self.parking.opened:
+            # No gate opens for these again.
+            self.wake()
 
 
 def unknown_tag(tag: i64, method_id: int) -> ChannelFault:

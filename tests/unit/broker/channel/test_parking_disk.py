@@ -19,15 +19,20 @@ from tests.spec.stage import Hand, Stage, numbered
 from tests.unit.broker.channel.test_parking import QUEUES, taken
 
 LOT = 60_000
-NARROW = PENSTOCK.with_messages(2, 1)
 EVERYTHING = 1 << 30
 
 
 class DiskStage:
     """A stage whose broker parks on a disk that works when it is told to."""
 
-    def __init__(self, lot_bytes: int = LOT, piece_bytes: int = 6000, bytes_max: int = 1 << 20):
-        self.stage = Stage(NARROW)
+    def __init__(
+        self,
+        lot_bytes: int = LOT,
+        piece_bytes: int = 6000,
+        bytes_max: int = 1 << 20,
+        credit: int = 2,
+    ) -> None:
+        self.stage = Stage(PENSTOCK.with_messages(credit, 1))
         self.broker = self.stage.broker
         self.files = SimDisk()
         self.disk = HandDisk()
@@ -170,6 +175,24 @@ def test_an_end_leaves_what_is_on_the_disk_to_its_queue(ending: str, is_done: bo
     assert name in bed.broker.connections or not any(
         name in page.name for page in bed.broker.node_account.children.values()
     )
+
+
+def test_a_line_that_was_being_served_when_its_channel_closed_goes_on() -> None:
+    bed = DiskStage(credit=16)
+    stage = bed.stage
+    hand = bed.publisher(1000)
+    channel = stage.channel(hand)
+    hand.say(m.ChannelClose(200, "done", 0, 0))
+    stage.park(channel.identity)
+    stage.unpark("queue:/q1")
+    bed.run()
+    stage.step(channel.identity, 2)
+    [line] = channel.parking.lines.values()
+    assert channel.is_closed and line.has_front() and not line.lane.is_closed
+    stage.unpark(channel.identity)
+    bed.run()
+    assert taken(stage, "q1") == numbered(1000)
+    bed.check_empty()
 
 
 @pytest.mark.parametrize("is_reading", [False, True])
