@@ -889,6 +889,8 @@ class Connection(ChannelHost):
         self.account.close()
         # Messages outlive their connection in queues; they must not keep all of it alive.
         self.account.gate = None
+        # No debt holds what its channels have left on the disk any more, and none is repaid for it.
+        self.lot.wake_lines()
         # Nor may the rest of it keep what it has read.
         self.parser.forget()
         self.received = Received()

@@ -195,6 +195,31 @@ def test_a_line_that_was_being_served_when_its_channel_closed_goes_on() -> None:
     bed.check_empty()
 
 
+def test_a_line_that_waited_for_debt_goes_on_when_its_connection_ends() -> None:
+    bed = DiskStage(200_000, credit=16)
+    stage = bed.stage
+    hand, _ = stage.connect(2)
+    for name in ("q1", "q2"):
+        stage.park("queue:/" + name)
+        hand.publish_bodies(name, numbered(2000))
+    bed.run()
+    connection = stage.connection(hand.client)
+    hand.say(m.ChannelClose(200, "done", 0, 0))
+    bed.run()
+    connection.account.set_limits(1, 0, 0, 0)
+    stage.unpark("queue:/q1")
+    bed.run()
+    line = next(iter(connection.lot.lines.values()))
+    assert bed.broker.parking.rests and line.is_opened and connection.account.is_stopped(), "by what is in front of q2"
+    bed.broker.lost(connection)
+    bed.run()
+    assert taken(stage, "q1") == numbered(2000)
+    stage.unpark("queue:/q2")
+    bed.run()
+    assert taken(stage, "q2") == numbered(2000)
+    bed.check_empty()
+
+
 @pytest.mark.parametrize("is_reading", [False, True])
 @pytest.mark.parametrize("confirms", [False, True])
 def test_a_queue_that_is_deleted_takes_its_own_with_it(confirms: bool, is_reading: bool) -> None:
