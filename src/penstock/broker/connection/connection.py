@@ -403,8 +403,8 @@ class Connection(ChannelHost):
 
     def _room_freed(self) -> None:
         """The lot may have room for the publish that stopped the reading."""
-        stopped, stopped_on = self.stopped, self.stopped_on
-        if stopped is None or stopped_on is None or stopped_on[1] != CREDIT:
+        stopped, on = self.stopped, self.stopped_on
+        if stopped is None or on is None or on[1] != CREDIT:
             return
         if stopped.parking.overflow_has_place():
             self._go_on()
@@ -889,8 +889,7 @@ class Connection(ChannelHost):
         self.account.close()
         # Messages outlive their connection in queues; they must not keep all of it alive.
         self.account.gate = None
-        # No debt holds what its channels have left on the disk any more, and none is repaid for it.
-        self.lot.wake_lines()
+        self.lot.wake_lines()  # What is left on the disk waits for no debt any more.
         # Nor may the rest of it keep what it has read.
         self.parser.forget()
         self.received = Received()

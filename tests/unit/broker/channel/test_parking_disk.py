@@ -210,7 +210,8 @@ def test_a_line_that_waited_for_debt_goes_on_when_its_connection_ends() -> None:
     stage.unpark("queue:/q1")
     bed.run()
     line = next(iter(connection.lot.lines.values()))
-    assert bed.broker.parking.rests and line.is_opened and connection.account.is_stopped(), "by what is in front of q2"
+    # What lies in front of q2 is a debt.
+    assert bed.broker.parking.rests and line.is_opened and connection.account.is_stopped()
     bed.broker.lost(connection)
     bed.run()
     assert taken(stage, "q1") == numbered(2000)
