@@ -127,13 +127,15 @@ def read_batches(
     expected = first
     gathered = Gathered(shape)
     outage = Outage()
+    name = f"task {first}..{stop}"
+    limit_ms = options.endpoint.reconnect_timeout_ms
     while expected < stop:
+        # One that was found dead is not tried again.
+        given, connection = connection, None
         try:
-            name = f"task {first}..{stop}"
-            link = QueueLink(options.endpoint, options.queue, PREFETCH, name, connection)
-            connection = None
+            link = QueueLink(options.endpoint, options.queue, PREFETCH, name, given)
         except ClientError as error:
-            outage.wait(error, options.endpoint.reconnect_timeout_ms, name)
+            outage.wait(error, limit_ms, name)
             continue
         try:
             for start, raw, after in runs(link, options, expected, stop):
@@ -143,8 +145,11 @@ def read_batches(
                     yield from gathered.add(raw, start, after - start)
         except ChannelClosedError:
             raise
-        except ClientError:
-            # The connection broke; what has come stays, the rest is read from `expected` on.
+        except ClientError as error:
+            # The connection broke; what has come stays, the rest is read from `expected` on. A
+            # broker that takes connections and gives no row over any of them is away as well.
+            if outage.is_on():
+                outage.wait(error, limit_ms, name)
             outage.ms()
         finally:
             link.close()
