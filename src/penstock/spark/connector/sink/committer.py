@@ -71,6 +71,8 @@ def commit_batch(
             if is_gone(error) and stage_again is not None and loss.ms() <= limit_ms:
                 _log.warning("sink: batch %d is staged again: %s", batch.number, error)
                 identities = stage_again()
+                # The broker was there for all of that: another outage is one of its own.
+                outage.end()
             else:
                 outage.wait(error, limit_ms, f"sink: commit of batch {batch.number}")
             continue

@@ -86,6 +86,10 @@ def stage_rows(
             every = itertools.chain(known, _keeping(rest, kept) if limit_ms else rest)
             rows = _send(publisher, every, plan, options, origin)
         except ClientError as error:
+            if len(kept) > len(known):
+                # It has taken more than the time before: another outage is one of its own. Rows
+                # come to an end, so that does not go on for ever.
+                outage.end()
             outage.wait(error, limit_ms, f"sink: staging of batch {batch.number}")
             continue
         if publisher.staged != rows:

@@ -1,0 +1,111 @@
+"""A sink outlives several outages of its broker, each of them shorter than reconnectTimeout."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from penstock.client.errors import ChannelClosedError, ConnectionClosedError
+from penstock.protocol.values import Table
+from penstock.spark.connector.common import outage
+from penstock.spark.connector.common.options import SinkOptions, parse_sink
+from penstock.spark.connector.sink import committer, publisher
+from penstock.spark.connector.sink.committer import StagedBatch, commit_batch
+from penstock.spark.connector.sink.messages import NO_ORIGIN, RowPlan, plan_rows
+
+SINK = parse_sink({"routingKey": "q", "delivery": "exactly-once", "reconnectTimeout": "60s"})
+BATCH = StagedBatch("job", 7)
+LOST = ConnectionClosedError(0, "lost", False)
+GONE = ChannelClosedError(1, 404, "there is no staged transaction 'a' of app 'job', batch 7")
+
+
+class Clock:
+    """A time that passes where somebody sleeps or works."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def sleep(self, seconds: float) -> None:
+        self.now_ns += int(seconds * 1e9)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(outage, "time", found)
+    return found
+
+
+def test_a_commit_outlives_a_second_outage(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the two the broker was there, and had everything staged again."""
+    asked: list[object] = []
+    faults = [*[LOST] * 80, GONE, LOST]
+
+    def ask(options: SinkOptions, verb: str, arguments: Table) -> Table:
+        asked.append(arguments["ids"])
+        if faults:
+            raise faults.pop(0)
+        return {"already": False}
+
+    def stage_again() -> list[str]:
+        clock.sleep(30)
+        return ["b"]
+
+    monkeypatch.setattr(committer, "_ask", ask)
+    assert commit_batch(SINK, BATCH, ["a"], stage_again)
+    assert asked[-3:] == [["a"], ["b"], ["b"]]
+
+
+class Breaking:
+    """A publisher whose broker is lost while it takes the rows of some batches."""
+
+    channel = 1
+    frame_bytes_max = 4096
+    identity = "a"
+    clock: Clock
+    losses: list[int]
+
+    def __init__(self, *given: object) -> None:
+        self.staged = 0
+
+    def publish(self, frames: bytes) -> None:
+        self.clock.sleep(20)
+        self.staged += 1
+        if self.losses and self.staged == self.losses[0]:
+            self.losses.pop(0)
+            raise LOST
+
+    def finish(self) -> None:
+        """Everything was counted."""
+
+    def close(self) -> None:
+        """In order."""
+
+    drop = close
+
+
+def staged(losses: list[int], clock: Clock, monkeypatch: pytest.MonkeyPatch) -> int:
+    import pyarrow as pa
+
+    def rows() -> Iterator[Any]:
+        for number in range(8):
+            yield pa.record_batch({"body": pa.array([b"%d" % number])})
+
+    Breaking.clock, Breaking.losses = clock, losses
+    monkeypatch.setattr(publisher, "StagingPublisher", Breaking)
+    plan: RowPlan = plan_rows({"body": "binary"}, SINK)
+    return publisher.stage_rows(rows(), plan, SINK, NO_ORIGIN, BATCH)[1]
+
+
+def test_a_task_outlives_a_second_outage(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert staged([2, 7], clock, monkeypatch) == 8
+
+
+def test_a_task_that_gets_no_further_ends(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConnectionClosedError):
+        staged([7] * 50, clock, monkeypatch)
