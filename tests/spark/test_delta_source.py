@@ -221,3 +221,20 @@ def test_a_column_that_came_later_is_null_before(tmp_path: Path) -> None:
         for row in batch.column("more").to_pylist()
     ]
     assert found == [None] * 6 + ["y"]
+
+
+@pytest.mark.parametrize("batches", [1, 6])
+def test_a_table_made_anew_under_a_running_query_is_refused(tmp_path: Path, batches: int) -> None:
+    """It may be longer than the one before, or shorter."""
+    path = tmp_path / "table"
+    for batch in range(3):
+        grow(path, batch)
+    query = Query(path)
+    assert query.drain() == numbers(3)
+    path.rename(tmp_path / "old")
+    with pytest.raises(OperatorError, match="is gone"):
+        query.step()
+    for batch in range(batches):
+        grow(path, batch)
+    with pytest.raises(OperatorError, match="made anew"):
+        query.step()

@@ -6,7 +6,7 @@ passed over; a version that removes rows fails the query, because what was read 
 back. The table may be made later than the query is started. A table that was made anew has another
 identity, which stands in every offset, and fails the query.
 
-Looking for more costs one look for one file name.
+Looking for more costs a look for two file names; the table itself is opened where there is more.
 
 Not handled: partition columns, deletion vectors, object stores; files that vacuum has removed
 before they were read fail the query.
@@ -137,7 +137,12 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise OperatorError(f"the Delta table {self._path} is gone")
                 return False
             self._meet(version)
-        if known not in ("", self._table):
+        is_longer = _file_of(self._path, self._tail + 1).exists()
+        is_there = known in ("", self._table)
+        # A table that grows may have been made anew meanwhile, and so may one that is shorter now.
+        if is_there and (is_longer or not _file_of(self._path, self._tail).exists()):
+            is_there = self._identity() == self._table
+        if not is_there:
             raise OperatorError(
                 f"the Delta table {self._path} was made anew since this query has read it; start "
                 "again with a new checkpointLocation"
@@ -145,6 +150,12 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while _file_of(self._path, self._tail + 1).exists():
             self._tail += 1
         return True
+
+    def _identity(self) -> str:
+        """Of the table that is there now. Raises: OperatorError for none."""
+        if not deltalake.DeltaTable.is_deltatable(str(self._path)):
+            raise OperatorError(f"the Delta table {self._path} is gone")
+        return str(deltalake.DeltaTable(str(self._path)).metadata().id)
 
     def _meet(self, version: int) -> None:
         table = deltalake.DeltaTable(str(self._path))
