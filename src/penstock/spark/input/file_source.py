@@ -19,8 +19,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.base.errors import OperatorError
 from penstock.spark.input.intake import ROUND_BYTES, Range, ends_of, fresh
-from penstock.spark.schema.formats import EVENT_FILES, TRACE_FILES
+from penstock.spark.schema.formats import EVENT_FILES, TRACE_FILES, input_files
 
 NAME: Final = "penstock-files"
 PATTERNS: Final = (EVENT_FILES, TRACE_FILES)
@@ -107,7 +108,15 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._ends({})
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The same ranges whenever the batch is run."""
+        """The same ranges whenever the batch is run. Raises: OperatorError for a file that became
+        shorter, or is gone before all of the batch was read of it."""
+        there = {path.name for one in PATTERNS for path in input_files(self._directory, one)}
+        for name in sorted(end.keys() - there):
+            if end[name] > start.get(name, 0):
+                raise OperatorError(
+                    f"{self._directory / name} is gone before it was read to byte {end[name]}; put "
+                    "it back, or make the tables anew in another --tables directory"
+                )
         ranges = [
             (pattern, one)
             for pattern in PATTERNS

@@ -48,7 +48,7 @@ def fresh(
     """What may be read now, at most `bytes_max` and a range. taken: bytes read so far of the file
     of a name, 0 for none; ends: where each ends, None for where it does by now.
 
-    Raises: OperatorError when a file is shorter than what was read of it."""
+    Raises: OperatorError when a file is shorter than what was read, or is to be read, of it."""
     ranges: list[Range] = []
     marks: dict[str, int] = {}
     left = bytes_max
@@ -58,6 +58,9 @@ def fresh(
         if known is not None and known < start:
             raise _another(path, known, start)
         with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if known is not None and size < known:
+                raise _another(path, size, known)
             end = _end_of_lines(file, path, start) if known is None else known
             for one in _ranges(file, path, start, end, left):
                 ranges.append(one)
