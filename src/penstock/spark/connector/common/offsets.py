@@ -67,12 +67,14 @@ def read(
         or (set(found) != set(names) and not may_change)
         or not all(isinstance(number, int) and number >= 0 for number in found.values())
     ):
-        raise OperatorError(_other_checkpoint(mode, names, offset))
+        raise OperatorError(_other_checkpoint(mode, names, offset, may_change))
     return [found.get(name, LACKING) for name in names]
 
 
-def _other_checkpoint(mode: str, names: Sequence[str], offset: Mapping[str, Any]) -> str:
-    """What is wrong with a checkpoint at `offset` for a query over `names`."""
+def _other_checkpoint(
+    mode: str, names: Sequence[str], offset: Mapping[str, Any], may_change: bool
+) -> str:
+    """What is wrong with a checkpoint at `offset` for a query over `names`, as of `read`."""
     ours = f"this query reads {_listed(names)} with mode={mode}"
     for kept, (one, count, several) in _KEYS.items():
         read = offset.get(several)
@@ -82,7 +84,9 @@ def _other_checkpoint(mode: str, names: Sequence[str], offset: Mapping[str, Any]
             continue
         theirs = ", ".join(f"{name!r} to {count} {number}" for name, number in read.items())
         text = f"the checkpoint is of a query with mode={kept}, which has read {theirs}, and {ours}"
-        if kept != mode and set(read) == set(names):
+        # Of a pattern's queues some may have come or gone, and the other mode takes that.
+        is_ours = set(read) == set(names) or (may_change and several in offset)
+        if kept != mode and is_ours:
             return f"{text}. Go on with option mode={kept}, or begin with a new checkpointLocation"
         return f"{text}: a checkpoint belongs to its queues. Use another checkpointLocation"
     return (

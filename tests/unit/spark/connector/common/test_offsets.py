@@ -62,6 +62,10 @@ def test_a_checkpoint_of_another_mode_says_what_it_is() -> None:
         "this query reads 'orders' with mode=lease. Go on with option mode=queue, or begin with a "
         "new checkpointLocation"
     )
+    with pytest.raises(OperatorError, match="Go on with option mode=queue"):
+        offsets.read("lease", ["a", "new"], {"queues": {"a": 1, "old": 2}}, may_change=True)
+    with pytest.raises(OperatorError, match="belongs to its queues"):
+        offsets.read("lease", ["a", "new"], {"queues": {"a": 1, "old": 2}})
     with pytest.raises(OperatorError, match=r"mode=stream, which has read 'a' to offset 1, 'b' to"):
         offsets.read("queue", ["a", "b"], {"streams": {"a": 1, "b": 2}})
 
