@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import pyarrow as pa
+
 from penstock.base.errors import OperatorError
 from penstock.client.publish_template import PublishTemplate
 from penstock.protocol.properties import Properties
@@ -39,6 +41,18 @@ class RowPlan:
     headers: int
     struct: int
     properties: tuple[tuple[str, int], ...]
+
+    def sent(self, batch: Any) -> Any:
+        """`batch` with nulls in the place of columns that are not sent (ignoreUnknownColumns)."""
+        places = (self.body, self.exchange, self.routing_key, self.headers, self.struct)
+        wanted = {*places, *(number for _, number in self.properties)}
+        if wanted.issuperset(range(batch.num_columns)):
+            return batch
+        columns = [
+            column if number in wanted else pa.nulls(batch.num_rows)
+            for number, column in enumerate(batch.columns)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 @dataclass(frozen=True, slots=True)

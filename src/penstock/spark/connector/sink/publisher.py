@@ -73,7 +73,8 @@ def stage_rows(
     """Stage every row of `batches` (Arrow): (the transaction, how many there were).
 
     What is staged dies with its broker, and with the connection. So the rows are kept, in `kept`,
-    for as long as they may have to be staged again; there are no more of them than maxStagedBytes.
+    for as long as they may have to be staged again, without the columns that nobody sends: so there
+    is no more of them than maxStagedBytes.
     Raises: as `publish_rows`; OperatorError for a broker without transactions."""
     kept = [] if kept is None else kept
     rest = iter(batches)
@@ -83,7 +84,7 @@ def stage_rows(
         known = list(kept)
         try:
             publisher = StagingPublisher(options, origin, batch)
-            every = itertools.chain(known, _keeping(rest, kept) if limit_ms else rest)
+            every = itertools.chain(known, _keeping(rest, kept, plan) if limit_ms else rest)
             rows = _send(publisher, every, plan, options, origin)
         except ClientError as error:
             if len(kept) > len(known):
@@ -99,9 +100,9 @@ def stage_rows(
         return publisher.identity, rows
 
 
-def _keeping(batches: Iterator[Any], kept: list[Any]) -> Iterator[Any]:
+def _keeping(batches: Iterator[Any], kept: list[Any], plan: RowPlan) -> Iterator[Any]:
     for one in batches:
-        kept.append(one)
+        kept.append(plan.sent(one))
         yield one
 
 

@@ -109,3 +109,22 @@ def test_a_task_outlives_a_second_outage(clock: Clock, monkeypatch: pytest.Monke
 def test_a_task_that_gets_no_further_ends(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConnectionClosedError):
         staged([7] * 50, clock, monkeypatch)
+
+
+def test_what_is_not_sent_is_not_kept(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    """Rows go to the driver after their task, and maxStagedBytes bounds what is sent of them."""
+    import pyarrow as pa
+
+    options = parse_sink(
+        {"routingKey": "q", "delivery": "exactly-once", "ignoreUnknownColumns": "true"}
+    )
+    large = pa.array([b"x" * 100_000] * 3)
+    rows = pa.record_batch({"picture": large, "body": pa.array([b"a", b"b", b"c"])})
+    plan = plan_rows({"picture": "binary", "body": "binary"}, options)
+    Breaking.clock, Breaking.losses = clock, [2]
+    monkeypatch.setattr(publisher, "StagingPublisher", Breaking)
+    kept: list[Any] = []
+    found = publisher.stage_rows(iter([rows]), plan, options, NO_ORIGIN, BATCH, kept)
+    assert found == ("a", 3), "it was staged twice, of which the second time from what was kept"
+    assert sum(one.nbytes for one in kept) < 1000
+    assert kept[0].column("body").to_pylist() == [b"a", b"b", b"c"]
