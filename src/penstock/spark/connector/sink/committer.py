@@ -70,6 +70,8 @@ def commit_batch(
             # Not for ever: a stagedTimeout too short for the batch would look the same each time.
             if is_gone(error) and stage_again is not None and loss.ms() <= limit_ms:
                 _log.warning("sink: batch %d is staged again: %s", batch.number, error)
+                # What later tasks have staged may be there still, and takes the room for the rest.
+                roll_back(options, batch, identities)
                 identities = stage_again()
                 # The broker was there for all of that: another outage is one of its own.
                 outage.end()

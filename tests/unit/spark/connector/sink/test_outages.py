@@ -47,6 +47,8 @@ def test_a_commit_outlives_a_second_outage(clock: Clock, monkeypatch: pytest.Mon
     faults = [*[LOST] * 80, GONE, LOST]
 
     def ask(options: SinkOptions, verb: str, arguments: Table) -> Table:
+        if verb == "transaction.rollback":
+            return {"dropped": 0}
         asked.append(arguments["ids"])
         if faults:
             raise faults.pop(0)
@@ -59,6 +61,30 @@ def test_a_commit_outlives_a_second_outage(clock: Clock, monkeypatch: pytest.Mon
     monkeypatch.setattr(committer, "_ask", ask)
     assert commit_batch(SINK, BATCH, ["a"], stage_again)
     assert asked[-3:] == [["a"], ["b"], ["b"]]
+
+
+def test_what_survived_makes_room_before_all_is_staged_again(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks that ended after the restart still have theirs at the broker, which has a bound."""
+    there = {"b", "c"}
+
+    def ask(options: SinkOptions, verb: str, arguments: Table) -> Table:
+        ids = arguments["ids"]
+        assert isinstance(ids, list)
+        if verb == "transaction.commit" and not there.issuperset(map(str, ids)):
+            raise GONE
+        there.difference_update(map(str, ids))
+        return {"already": False}
+
+    def stage_again() -> list[str]:
+        assert not there, "the broker may hold no more than three"
+        there.update("def")
+        return ["d", "e", "f"]
+
+    monkeypatch.setattr(committer, "_ask", ask)
+    assert commit_batch(SINK, BATCH, ["a", "b", "c"], stage_again)
+    assert not there
 
 
 class Breaking:
