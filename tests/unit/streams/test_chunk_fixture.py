@@ -41,6 +41,6 @@ def test_a_chunk_of_another_day_is_read_and_written_as_it_was(version: int) -> N
     assert [row["routing_key"] for row in rows] == ["events", "a.b", "a.b"]
     assert [row["offset"] for row in rows] == [1000, 1001, 1002]
     assert rows[0]["timestamp"] is None and rows[1]["timestamp"].timestamp() == 1_700_000_000
-    assert dict(rows[2]["headers"]) == {"a": "one", "x-stream-offset": "1002"}
+    assert dict(rows[2]["headers"]) == {"a": "one"}
     message = Chunk(data, 0).message(2, 1, 4096, Cause("test"))
     assert message.body() == b"world"

@@ -307,6 +307,9 @@ class Parking:
 
     def note_full(self) -> None:
         """There is no room: this channel waits for whoever holds the most of it."""
-        line = self.lot.largest()
-        if line is not None:
-            self.note_waiting(line.lane, line.next_bytes())
+        largest: ParkedLine | None = None
+        for line in self.lot.lines.values():
+            if largest is None or line.bytes > largest.bytes:
+                largest = line
+        if largest is not None:
+            self.note_waiting(largest.lane, largest.next_bytes())

@@ -9,6 +9,7 @@ been confirmed, and may be lost in a crash. Source: docs/strategies.md, parking.
 """
 
 from collections.abc import Callable
+from errno import ENOENT
 from typing import Final
 
 from mypy_extensions import i64
@@ -38,6 +39,38 @@ it never asks for the disk."""
 WORTH_SHARE: Final = 4
 """Less than this part of a file is not worth one: the disk has no room."""
 
+NO_LOOK: Final = -1
+
+
+class Looks:
+    """When the lines of a lot are looked through for what may go to the disk: a look goes through
+    all of them, and a file of a few publishes would cost as much as a large one.
+
+    added: bytes that ever came to the lot; at: the same when the last look found less than a file,
+    NO_LOOK when there is more to find, or may be."""
+
+    __slots__ = ("added", "at")
+
+    def __init__(self) -> None:
+        self.added: i64 = 0
+        self.at: i64 = NO_LOOK
+
+    def again(self) -> None:
+        """What could not be written may be by now."""
+        self.at = NO_LOOK
+
+    def done(self, is_file_full: bool) -> None:
+        """What there is has been found, or there is more than a file."""
+        self.at = NO_LOOK if is_file_full else self.added
+
+    def is_due(self, is_full: bool, bytes_: i64, write_bytes: i64) -> bool:
+        """Whether enough has come since. bytes_: in the lot; is_full: it has no more room, so that
+        anything is enough; write_bytes: of a file."""
+        added: i64 = self.added - self.at
+        if self.at == NO_LOOK or is_full:
+            return added > 0
+        return added * WORTH_SHARE >= (write_bytes if write_bytes < bytes_ else bytes_)
+
 
 class ParkedFile:
     """One file. size: bytes, charged until it is removed; pieces: that still need it; repay: called
@@ -53,19 +86,31 @@ class ParkedFile:
 
 
 class Removal(JobClient):
-    """Hears that a file is gone."""
+    """Removes a file, and hears that it is gone. What cannot be removed is tried again, and takes
+    its room until then."""
 
-    __slots__ = ("file", "parking")
+    __slots__ = ("file", "has_failed", "job", "parking")
 
     def __init__(self, parking: "ParkingDisk", file: ParkedFile) -> None:
         self.parking = parking
         self.file = file
+        self.job = RemoveParked(parking.directory, file.name, file.size)
+        self.has_failed = False
+
+    def begin(self) -> None:
+        self.parking.disk.submit(self.job, self)
 
     def job_done(self, job: Job, error: OSError | None) -> None:
-        if error is not None:
-            # It takes no part any more, and the next start removes it.
-            self.parking.log.warning(f"cannot remove a file of the parking lot: {error}")
-        self.parking.repay(self.file)
+        parking = self.parking
+        if error is None or error.errno is None or error.errno == ENOENT:
+            parking.repay(self.file)
+            return
+        if not self.has_failed:
+            self.has_failed = True
+            parking.log.warning(
+                f"cannot remove a file of the parking lot, which is tried again: {error}"
+            )
+        parking.try_later(self.begin)
 
 
 class ParkingDisk:
@@ -146,8 +191,7 @@ class ParkingDisk:
         """One piece of `file` is wanted no more; with the last of them it goes."""
         file.pieces -= 1
         if file.pieces == 0:
-            job = RemoveParked(self.directory, file.name, file.size)
-            self.disk.submit(job, Removal(self, file))
+            Removal(self, file).begin()
 
     def repay(self, file: ParkedFile) -> None:
         """`file` is not there, or never was."""
@@ -191,6 +235,11 @@ class ParkingDisk:
             f"{count} publishes that were parked for {queue} cannot be read and are lost; "
             "none of them was confirmed"
         )
+
+    def try_later(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when the disk is tried again."""
+        self.waiting[wake] = None
+        self._wait()
 
     def _wait(self) -> None:
         if self.retry.due_ns < 0:

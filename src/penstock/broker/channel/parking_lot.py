@@ -20,7 +20,7 @@ from penstock.broker.actors.lane import Lane
 from penstock.broker.channel.full_actions import STOP
 from penstock.broker.channel.node_parking import NodeParking
 from penstock.broker.channel.parked_line import ParkedLine, ParkedPiece, PieceAt, PieceEvent
-from penstock.broker.channel.parking_disk import UNITS, WORTH_SHARE, ParkedFile, ParkingDisk
+from penstock.broker.channel.parking_disk import UNITS, WORTH_SHARE, Looks, ParkedFile, ParkingDisk
 from penstock.broker.paging.read_again import NO_FAILURE, is_lost_by
 from penstock.flow.account import Account
 from penstock.storage.log.job import Job
@@ -33,11 +33,11 @@ class ParkingLot:
 
     account: pays for it; books: of the connection, where the time of what waits counts; node: the
     room it shares; bytes: parked in memory; messages: parked there and on the disk; disk_bytes: of
-    its files; spill: brings publishes to the disk and back, None until there were any; lines: of
-    all its channels, by lane; is_shared: the connection has confirms, consumers, a second queue it
-    publishes to, or a second channel, or had; waiting: channels that stand behind a publish for
-    which there was no room; freed: called when there may be room; full_action: STOP, NACK or CLOSE,
-    where no policy (`parked-full`) says otherwise of the queue that the publish waits for.
+    its files; looks: when its lines are looked through; spill: brings publishes to the disk and
+    back, None until there were any; lines: of all its channels, by lane; is_shared: the connection
+    has confirms, consumers, a second queue it publishes to, or a second channel, or had; waiting:
+    channels that stand behind a publish without room; freed: called when there may be room;
+    full_action: STOP, NACK or CLOSE, where no policy (`parked-full`) says otherwise.
     """
 
     __slots__ = (
@@ -49,6 +49,7 @@ class ParkingLot:
         "full_action",
         "is_shared",
         "lines",
+        "looks",
         "messages",
         "node",
         "spill",
@@ -66,6 +67,7 @@ class ParkingLot:
         self.books = books
         self.node = node
         self.bytes: i64 = 0
+        self.looks = Looks()
         self.messages: i64 = 0
         self.disk_bytes: i64 = 0
         self.spill: LotSpill | None = None
@@ -115,6 +117,7 @@ class ParkingLot:
         """So much is parked in memory from now on."""
         self.messages += messages
         self.bytes += bytes_
+        self.looks.added += bytes_
         self.node.bytes += bytes_
         self.account.park(messages, bytes_)
 
@@ -134,18 +137,20 @@ class ParkingLot:
         """It is gone."""
         self.disk_bytes -= bytes_
         self.account.unspill(bytes_)
+        self.looks.again()
         self.wake()
         self.node.wake_all()
 
-    def spill_some(self) -> None:
-        """Something was parked: when it is more than half of what may be, some goes to the disk."""
+    def spill_some(self, is_full: bool = False) -> None:
+        """Something was parked, or `is_full` has kept it out: when it is more than half of what may
+        be, some goes to the disk."""
         disk = self.node.disk
         if disk is None or not self.is_shared or self.bytes <= self.room_bytes():
             return
         spill = self.spill
         if spill is None:
             self.spill = spill = LotSpill(self, disk)
-        spill.write()
+        spill.write(is_full)
 
     def is_spilling(self) -> bool:
         """Whether the disk is about to make room."""
@@ -194,14 +199,6 @@ class ParkingLot:
         self.waiting.clear()
         self.node.waiting.pop(self.wake, None)
 
-    def largest(self) -> ParkedLine | None:
-        """The line with the most bytes; None without any."""
-        found: ParkedLine | None = None
-        for line in self.lines.values():
-            if found is None or line.bytes > found.bytes:
-                found = line
-        return found
-
 
 class LotSpill(JobClient):
     """Writes one file of a lot at a time, and reads one piece of each line.
@@ -235,28 +232,30 @@ class LotSpill(JobClient):
         lot = self.lot
         count: i64 = len(lot.lines)
         shared: i64 = (lot.bytes + lot.room_bytes()) // (UNITS * (count if count > 0 else 1))
-        most: i64 = self.disk.piece_bytes
-        return shared if shared < most else most
+        return shared if shared < self.disk.piece_bytes else self.disk.piece_bytes
 
     # -- to the disk -----------------------------------------------------------------------------
 
-    def write(self) -> None:
+    def write(self, is_full: bool) -> None:
         """Let the middle of the larger lines go, as much as one file has; nothing while one is
-        being written, or without room."""
+        being written, or without room. is_full: the lot has no room in memory."""
         lot, disk = self.lot, self.disk
         room: i64 = disk.writable_bytes(lot.disk_bytes)
         count: i64 = len(lot.lines)
         if self.job is not None or count == 0 or room * WORTH_SHARE < disk.write_bytes:
             return
+        if not lot.looks.is_due(is_full, lot.bytes, disk.write_bytes):
+            return
         unit: i64 = self.unit_bytes()
         least: i64 = lot.bytes // (2 * count)
         smallest: i64 = unit // 2 if unit // 2 > disk.piece_bytes_min else disk.piece_bytes_min
-        largest: i64 = unit if unit > smallest else smallest
+        largest: i64 = unit if unit > 2 * smallest else 2 * smallest
         left: i64 = disk.write_bytes if disk.write_bytes < room else room
         file, job = disk.begin(lot.repay_disk)
         pieces: list[ParkedPiece] = []
         for line in lot.lines.values():
-            if line.bytes < least:
+            front: i64 = line.front_bytes if line.pieces else unit
+            if line.bytes < least or line.bytes - front < smallest:
                 continue
             if not line.pieces:
                 line.part(unit)
@@ -273,6 +272,7 @@ class LotSpill(JobClient):
             line.close_up()
             if left <= 0:
                 break
+        lot.looks.done(left <= 0)
         if pieces:
             self.job, self.file, self.pieces = job, file, pieces
             lot.charge_disk(file.size)
@@ -305,6 +305,7 @@ class LotSpill(JobClient):
 
     def _again(self) -> None:
         """The disk may work by now."""
+        self.lot.looks.again()
         self.lot.spill_some()
         for line in list(self.lot.lines.values()):
             self.ahead(line)
@@ -346,8 +347,7 @@ class LotSpill(JobClient):
     def _was_read(self, job: ReadParked, error: OSError | None) -> None:
         lot, disk = self.lot, self.disk
         piece = self.reading.pop(job)
-        line = piece.line
-        file = piece.file
+        line, file = piece.line, piece.file
         assert file is not None, "because it was written"
         if piece.at is PieceAt.READING:
             if error is not None and not self._is_lost(error):

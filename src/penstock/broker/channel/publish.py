@@ -254,7 +254,7 @@ class Publisher(Answerable):
         the action."""
         parking = self.parking
         lot = parking.lot
-        lot.spill_some()
+        lot.spill_some(True)
         # What the disk is about to make room for is only held.
         is_full = lot.is_shared and not lot.is_spilling()
         action = self._full_action(held) if is_full else STOP

@@ -141,7 +141,7 @@ def test_every_queue_gets_its_own_in_order_wherever_it_was(seed: int) -> None:
     for name in QUEUES:
         stage.unpark("queue:/" + name)
     bed.run()
-    while any(connection.lot.lines for connection in bed.broker.connections.values()):
+    while bed.parking.bytes or bed.broker.parking.bytes:
         bed.wait_for_retry()
     assert {name: taken(stage, name) for name in QUEUES} == sent
     assert bed.parking.lost == 0
@@ -326,6 +326,23 @@ def test_a_read_that_fails_is_tried_again_and_what_is_gone_is_refused() -> None:
     assert bed.parking.bytes == 0 and not bed.lot(hand).lines
 
 
+def test_a_file_that_cannot_be_removed_keeps_its_room_until_it_is() -> None:
+    bed = DiskStage()
+    hand = bed.publisher(1000)
+    held = int(bed.parking.bytes)
+    hand.say(m.QueueDelete("q1"))
+    bed.disk.fault = OSError(EIO, "input/output error")
+    for _ in range(3):
+        bed.wait_for_retry()
+    assert hand.replies[-1] == m.QueueDeleteOk(1000)
+    assert bed.parking.bytes == held == sum(map(len, bed.files.contents().values()))
+    lines = [line for line in bed.stage.world.log.warnings if "cannot remove" in line]
+    assert 0 < len(lines) <= len(bed.files.names()), "once for each file"
+    bed.disk.fault = None
+    bed.wait_for_retry()
+    bed.check_empty()
+
+
 def test_bytes_that_are_not_what_was_written_are_lost() -> None:
     bed = DiskStage()
     bed.publisher(1000)
@@ -346,6 +363,32 @@ def test_lots_share_the_disk_fairly_and_stop_where_it_ends() -> None:
     assert all(bed.stage.channel(hand).is_stalled for hand in hands)
     bed.let_go()
     assert len(taken(bed.stage, "q1")) == 6000
+    bed.check_empty()
+
+
+def test_small_fronts_let_publishes_of_any_size_go() -> None:
+    """The fronts of thousands of lines are smaller than the least that is worth a piece."""
+    bed = DiskStage(piece_bytes=1500)
+    hand = bed.stage.connect()[0]
+    hand.publish("q2", 1)
+    bed.stage.park("queue:/q1")
+    hand.publish_bodies("q1", [b"%06d" % number + b"x" * 330 for number in range(400)])
+    bed.run()
+    assert bed.lot(hand).messages == 398 and bed.line(hand).disk_messages > 250
+    bed.let_go()
+    assert [body[:6] for body in taken(bed.stage, "q1")] == numbered(400)
+    bed.check_empty()
+
+
+def test_lines_that_have_nothing_to_write_are_not_looked_through_for_each_publish() -> None:
+    bed = DiskStage(lot_bytes=200_000)
+    bed.parking.piece_bytes_min = 1 << 20
+    hand = bed.publisher(600)
+    lot = bed.lot(hand)
+    assert lot.bytes > 150_000 and lot.disk_bytes == 0
+    assert bed.parking.number < 40, "a look begins a file, used or not"
+    bed.let_go()
+    assert taken(bed.stage, "q1") == numbered(600)
     bed.check_empty()
 
 
