@@ -129,7 +129,7 @@ class PagingManager(QueuePaging):
         if self.is_rabbits():
             actor.paging = self
             self.rules_of(actor)
-        elif self.context.profile.is_depth_aware:
+        elif self.context.profile.is_depth_aware and not actor.delays:
             actor.paging = self
             if actor.depth_bytes > 0:
                 actor.page_above = actor.depth_bytes // OWN_SHARE

@@ -33,8 +33,9 @@ class DepthMarks:
         return self._context.profile.is_depth_aware
 
     def apply(self, actor: ClassicActor, rules: QueueRules) -> None:
-        """`actor`, which goes by `rules`, has the mark they leave it from now on."""
-        if not self.has_marks():
+        """`actor`, which goes by `rules`, has the mark they leave it from now on; the store of a
+        delaying exchange has bounds of its own."""
+        if not self.has_marks() or actor.delays:
             return
         name = actor.identity[6:]
         said = self._named.get(name)

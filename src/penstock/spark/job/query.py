@@ -29,7 +29,8 @@ from penstock.spark.tables.store import ParquetStore, TableStore
 After = Callable[[int], None]
 CHECKPOINT: Final = "checkpoint"
 LOOK_S: Final = 0.2
-_PYTHON_FAULT: Final = re.compile(r"^(?:[\w.]*\.)?(\w+Error|InputAway): (.+)$", re.MULTILINE)
+_PYTHON_FAULT: Final = re.compile(r"(?:^|: )(?:[\w.]*\.)?(\w+Error|InputAway): (.+)$", re.MULTILINE)
+"""The name of a fault and what it says, at the beginning of a line or behind Spark's own words."""
 
 
 class Query:

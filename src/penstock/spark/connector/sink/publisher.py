@@ -178,7 +178,11 @@ class ConfirmingPublisher:
     def publish(self, frames: bytes) -> None:
         """Send one message; waits while the window is full or the broker blocks. Raises: as
         `publish_rows`."""
-        self._offer(frames)
+        try:
+            self._offer(frames)
+        except ConnectionClosedError as error:
+            # It was read with the last confirms that the broker ends the connection.
+            self._lose(error, frames)
         if self._unwritten_bytes >= WRITE_BYTES:
             self._pump(self._options.in_flight)
         elif len(self._unsettled) >= self._options.in_flight:
@@ -213,17 +217,22 @@ class ConfirmingPublisher:
             except ConnectionClosedError as error:
                 self._lose(error)
 
-    def _lose(self, error: ConnectionClosedError) -> None:
-        """The connection broke: publish what is not confirmed over another one. Raises: as
-        `publish_rows`."""
-        self.drop()
-        self._wait_for_broker(error)
-        again = list(self._unsettled.values())
-        self._open_patiently()
-        self._unsettled.clear()
-        self._unsettled_bytes = 0
-        for frames in again:
-            self._offer(frames)
+    def _lose(self, error: ConnectionClosedError, *more: bytes) -> None:
+        """The connection broke: publish what is not confirmed, and `more`, over another one.
+        Raises: as `publish_rows`."""
+        again = [*self._unsettled.values(), *more]
+        while True:
+            self.drop()
+            self._wait_for_broker(error)
+            self._open_patiently()
+            self._unsettled.clear()
+            self._unsettled_bytes = 0
+            try:
+                for frames in again:
+                    self._offer(frames)
+                break
+            except ConnectionClosedError as fault:
+                error = fault
         _log.warning("%s: connected again; %d rows are published again", self._name, len(again))
 
     def _pump_once(self, below: int) -> None:

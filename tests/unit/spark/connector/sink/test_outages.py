@@ -154,3 +154,43 @@ def test_what_is_not_sent_is_not_kept(monkeypatch: pytest.MonkeyPatch, clock: Cl
     assert found == ("a", 3), "it was staged twice, of which the second time from what was kept"
     assert sum(one.nbytes for one in kept) < 1000
     assert kept[0].column("body").to_pylist() == [b"a", b"b", b"c"]
+
+
+class Ending:
+    """A channel that takes `left` publishes, and has then been told that its connection ends."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.taken: list[bytes] = []
+
+    @property
+    def session(self) -> "Ending":
+        return self
+
+    def publish_frames(self, channel: int, frames: bytes, mark: int) -> int:
+        if len(self.taken) == self.left:
+            raise ConnectionClosedError(320, "broker forced connection closure", True)
+        self.taken.append(frames)
+        return len(self.taken)
+
+    def drop(self) -> None:
+        """Without a word."""
+
+
+def test_a_broker_that_ends_between_two_rows_is_waited_for(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last words came with confirms: the next publish finds the connection closed."""
+    wires = [Ending(2), Ending(1), Ending(5)]
+    used: list[Ending] = []
+
+    def opened(self: Any) -> None:
+        used.append(wires.pop(0))
+        self.channel, self._wire = 1, used[-1]
+
+    monkeypatch.setattr(publisher.ConfirmingPublisher, "_open", opened)
+    options = parse_sink({"routingKey": "q", "reconnectTimeout": "60s"})
+    found = publisher.ConfirmingPublisher(options, NO_ORIGIN)
+    for frames in (b"a", b"b", b"c", b"d"):
+        found.publish(frames)
+    assert [one.taken for one in used] == [[b"a", b"b"], [b"a"], [b"a", b"b", b"c", b"d"]]
