@@ -370,7 +370,7 @@ CONNECTOR_BUFFERED_BYTES: Final = Limit(67_108_864, 65_536, 1_099_511_627_776,
     "bytes of deliveries in the driver of a Spark query", argument("option maxBufferedBytes"),
     "spark/connector/queue/feed",
     "the query's consumer is cancelled until half of them are committed")
-CONNECTOR_IN_FLIGHT: Final = Limit(1000, 1, 65_535, "unconfirmed publishes of a Spark task",
+CONNECTOR_IN_FLIGHT: Final = Limit(10_000, 1, 65_535, "unconfirmed publishes of a Spark task",
     argument("option maxInFlight"), "spark/connector/sink/publisher", "the task waits for confirms")
 CONNECTOR_IN_FLIGHT_BYTES: Final = Limit(16_777_216, 16_777_216, 16_777_216,
     "bytes of publishes that a Spark task keeps until they are confirmed", PACE,

@@ -51,12 +51,16 @@ class Unconfirmed:
         """Whether another `add` would pass the bound."""
         return len(self._open) >= self.count_max
 
-    def add(self, mark: int) -> int:
-        """Note one more publish; its sequence, 1... Raises: AssertionError when full."""
+    def add(self, mark: int, count: int = 1) -> int:
+        """Note `count` more publishes; the sequence of the first, 1... Raises: AssertionError when
+        full."""
         assert len(self._open) < self.count_max, "the publisher was not held at its bound"
         sequence = self._next
-        self._open[sequence] = mark
-        self._next = sequence + 1
+        self._next = sequence + count
+        if count == 1:
+            self._open[sequence] = mark
+        else:
+            self._open.update(dict.fromkeys(range(sequence, self._next), mark))
         return sequence
 
     def settle(self, tag: int, multiple: bool) -> tuple[list[int], list[int]]:
@@ -146,8 +150,8 @@ class ChannelState:
             raise ClientError(f"channel {self.number}: {REQUESTS_MAX} requests wait for a reply")
         self._requests.append(method)
 
-    def note_publish(self, mark: int) -> int:
-        """Count a publish; its sequence, 0 on a channel without confirms.
+    def note_publish(self, mark: int, count: int = 1) -> int:
+        """Count `count` publishes; the sequence of the first, 0 on a channel without confirms.
 
         Raises: ClientError when unconfirmed_max publishes are open.
         """
@@ -158,7 +162,7 @@ class ChannelState:
             raise ClientError(
                 f"channel {self.number}: {unconfirmed.count_max} publishes are unconfirmed"
             )
-        return unconfirmed.add(mark)
+        return unconfirmed.add(mark, count)
 
     def unconfirmed_count(self) -> int:
         """Publishes not yet confirmed."""

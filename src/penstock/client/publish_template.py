@@ -5,17 +5,19 @@ from penstock.protocol.methods import BasicPublish
 from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.properties import Properties, encode_properties
 
-_END = b"\xce"
+FRAME_END = b"\xce"
 _CLASS_AND_WEIGHT = b"\x00\x3c\x00\x00"
 
 
 class PublishTemplate:
     """Publishes to one address with the same properties.
 
-    channel: 1..65535. Raises: ValueError for names or properties the wire cannot hold.
+    channel: 1..65535; start: the frames up to the size of the body, 8 bytes; header_end: what
+    follows it; body_start: a body frame up to its own size, 4 bytes.
+    Raises: ValueError for names or properties the wire cannot hold.
     """
 
-    __slots__ = ("_body_start", "_header_end", "_size", "_start", "_whole", "channel")
+    __slots__ = ("_size", "_whole", "body_start", "channel", "header_end", "start")
 
     def __init__(
         self,
@@ -30,7 +32,7 @@ class PublishTemplate:
         values = encode_properties(properties)
         method = method_frame(channel, BasicPublish(exchange, routing_key, mandatory))
         header_bytes = 12 + len(values)
-        self._start = b"".join(
+        self.start = b"".join(
             (
                 method,
                 FRAME_HEADER.to_bytes(1, "big"),
@@ -39,14 +41,15 @@ class PublishTemplate:
                 _CLASS_AND_WEIGHT,
             )
         )
-        self._header_end = values + _END
-        self._body_start = FRAME_BODY.to_bytes(1, "big") + number
+        self.header_end = values + FRAME_END
+        self.body_start = FRAME_BODY.to_bytes(1, "big") + number
         self._size = -1
         self._whole = b""
 
     def header_frame_bytes(self) -> int:
         """How large the frame with the properties is, which cannot be divided."""
-        return len(self._header_end) + len(_CLASS_AND_WEIGHT) + 8 + FRAME_ENVELOPE_BYTES - len(_END)
+        values = len(self.header_end) - len(FRAME_END)
+        return values + len(_CLASS_AND_WEIGHT) + 8 + FRAME_ENVELOPE_BYTES
 
     def frames(self, body: bytes, frame_bytes_max: int) -> bytes:
         """Method, header and body frames for `body`; body frames of at most `frame_bytes_max`."""
@@ -57,19 +60,19 @@ class PublishTemplate:
             self._size = size
             self._whole = b"".join(
                 (
-                    self._start,
+                    self.start,
                     size.to_bytes(8, "big"),
-                    self._header_end,
-                    self._body_start,
+                    self.header_end,
+                    self.body_start,
                     size.to_bytes(4, "big"),
                 )
             )
-        return self._whole + body + _END
+        return self._whole + body + FRAME_END
 
     def _split(self, body: bytes, frame_bytes_max: int) -> bytes:
-        parts = [self._start, len(body).to_bytes(8, "big"), self._header_end]
+        parts = [self.start, len(body).to_bytes(8, "big"), self.header_end]
         step = frame_bytes_max - FRAME_ENVELOPE_BYTES
         for at in range(0, len(body), step):
             piece = body[at : at + step]
-            parts += (self._body_start, len(piece).to_bytes(4, "big"), piece, _END)
+            parts += (self.body_start, len(piece).to_bytes(4, "big"), piece, FRAME_END)
         return b"".join(parts)

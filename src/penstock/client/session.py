@@ -214,15 +214,16 @@ class ClientSession:
         template = PublishTemplate(channel, exchange, routing_key, properties, mandatory)
         return self.publish_frames(channel, template.frames(body, self.frame_bytes_max), 0)
 
-    def publish_frames(self, channel: int, frames: bytes, mark: int) -> int:
-        """Publish a message already in frames; `mark` comes back in its Confirmed event.
+    def publish_frames(self, channel: int, frames: bytes, mark: int, count: int = 1) -> int:
+        """Publish a message already in frames, or `count` of them back to back: the sequence of the
+        first. `mark` comes back in the Confirmed event of each.
 
         Raises: ChannelClosedError, ConnectionClosedError; ClientError when unconfirmed_max
         publishes of the channel are open.
         """
         if self.state is not State.OPEN:
             self._check_open()
-        sequence = self._channels.get(channel).note_publish(mark)
+        sequence = self._channels.get(channel).note_publish(mark, count)
         self._output.append(frames)
         return sequence
 

@@ -162,7 +162,7 @@ SINK_OPTIONS: Final = (
     Option("stagedTimeout", "exactly-once: how long staged rows wait for their commit", "10m",
            modes=(EXACTLY_ONCE,), field="staged_ms", reads=("time_ms", TRANSACTION_TTL_MS.lowest,
            TRANSACTION_TTL_MS.highest, TRANSACTION_TTL_MS.default)),
-    Option("maxInFlight", "unconfirmed publishes of a task at most", "1000",
+    Option("maxInFlight", "unconfirmed publishes of a task at most", "10000",
            field="in_flight", reads=("number", 1, CONNECTOR_IN_FLIGHT.highest,
            CONNECTOR_IN_FLIGHT.default)),
     Option("confirmTimeout", "how long a task waits for the next confirm; while the broker "

@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.base.errors import OperatorError
-from penstock.client.publish_template import PublishTemplate
+from penstock.client.publish_template import FRAME_END, PublishTemplate
+from penstock.protocol.constants import FRAME_ENVELOPE_BYTES
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import PROPERTY_FIELDS
@@ -25,6 +28,10 @@ from penstock.spark.connector.common.options import DEDUP, SinkOptions
 
 PERSISTENT: Final = 2
 DEDUPLICATION_HEADER: Final = "x-deduplication-header"
+JOINED_BYTES: Final = 4_194_304
+"""Of bodies that are joined with their frames at a time; one row may have more."""
+KINDS_MOST: Final = 1 << 32
+TEMPLATES_KEPT: Final = 4096
 _BODY_NAMES: Final = ("body", "value")
 _PROPERTIES: Final = dict(PROPERTY_FIELDS)
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
@@ -114,9 +121,26 @@ def plan_rows(columns: Mapping[str, str], options: SinkOptions) -> RowPlan:
     )
 
 
+class RowFrames:
+    """Publishes back to back. data: the frames of all; ends: offset behind each row's, int64."""
+
+    __slots__ = ("data", "ends")
+
+    def __init__(self, data: bytes, ends: Any) -> None:
+        self.data = data
+        self.ends = ends
+
+    def part(self, first: int, stop: int) -> "RowFrames":
+        """Rows first..stop-1."""
+        start = int(self.ends[first - 1]) if first else 0
+        cut = self.ends[first:stop]
+        return RowFrames(self.data[start : int(cut[-1])], cut - start)
+
+
 class MessageMaker:
-    """Rows of one task into frames. Neighbours with the same address and properties share the
-    frames in front of their bodies."""
+    """Rows of one task into frames, a column at a time: Arrow joins what stands around bodies with
+    them, so that no row is looked at. Rows with the same address and properties, a kind of
+    message, share the frames in front of their bodies. rows: made so far."""
 
     def __init__(
         self,
@@ -132,44 +156,105 @@ class MessageMaker:
         self._frame_bytes_max = frame_bytes_max
         self._origin = origin if options.has_batch_headers else None
         self._key = dedup_key(options, origin)
-        self._last: object = None
-        self._template: PublishTemplate | None = None
+        self._known: dict[object, PublishTemplate] = {}
         self.rows = 0
 
-    def frames(self, batch: Any) -> Iterator[bytes]:
-        """Each row's frames. batch: an Arrow record batch of the planned columns.
+    def frames(self, batch: Any) -> Iterator[RowFrames]:
+        """The frames of all rows, of about JOINED_BYTES at a time.
 
-        Raises: OperatorError for a row that cannot be a message, by its number in the partition.
+        batch: an Arrow record batch of the planned columns. Raises: OperatorError for a row that
+        cannot be a message, by its number in the partition.
         """
-        plan = self._plan
-        columns = [column.to_pylist() for column in batch.columns]
-        count = batch.num_rows
-        nothing = [None] * count
-        bodies = columns[plan.body]
-        exchanges = columns[plan.exchange] if plan.exchange >= 0 else nothing
-        keys = columns[plan.routing_key] if plan.routing_key >= 0 else nothing
-        headers = columns[plan.headers] if plan.headers >= 0 else nothing
-        structs = columns[plan.struct] if plan.struct >= 0 else nothing
-        singles = [(name, columns[number]) for name, number in plan.properties]
-        for row in range(count):
-            body = bodies[row]
-            if body is None:
-                raise OperatorError(
-                    f"row {self.rows} of the partition has no body (null), and a message needs "
-                    "one; filter such rows or use coalesce"
-                )
-            values = {**(structs[row] or {}), **{name: column[row] for name, column in singles}}
-            key = (exchanges[row], keys[row], headers[row], values)
-            is_single = self._origin is not None or self._key != ""
-            if self._template is None or is_single or key != self._last:
-                self._template = self._templated(*key)
-                self._last = key
-            data = body if isinstance(body, bytes) else body.encode()
-            yield self._template.frames(data, self._frame_bytes_max)
-            self.rows += 1
+        bodies = batch.column(self._plan.body).cast(pa.binary())
+        if bodies.null_count:
+            row = self.rows + bodies.is_null().index(True).as_py()
+            raise OperatorError(
+                f"row {row} of the partition has no body (null), and a message needs one; filter "
+                "such rows or use coalesce"
+            )
+        numbers, templates = self._kinds(batch)
+        sizes = pc.binary_length(bodies).to_numpy(zero_copy_only=False)
+        first, done = 0, np.cumsum(sizes, dtype=np.int64)
+        while first < len(sizes):
+            before = int(done[first - 1]) if first else 0
+            stop = max(first + 1, int(np.searchsorted(done, before + JOINED_BYTES, "right")))
+            part = slice(first, stop)
+            yield self._joined(bodies[part], sizes[part], numbers[part], templates)
+            first = stop
+        self.rows += len(sizes)
+
+    def _joined(
+        self, bodies: Any, sizes: Any, numbers: Any, templates: list[PublishTemplate]
+    ) -> RowFrames:
+        most = self._frame_bytes_max - FRAME_ENVELOPE_BYTES
+        if int(sizes.min()) == 0 or int(sizes.max()) > most:
+            # No body frame, or several.
+            rows = [
+                templates[number].frames(body, self._frame_bytes_max)
+                for number, body in zip(numbers.tolist(), bodies.to_pylist(), strict=True)
+            ]
+            return RowFrames(b"".join(rows), np.cumsum([len(row) for row in rows], dtype=np.int64))
+        kinds = pa.array(numbers)
+        joined = pc.binary_join_element_wise(
+            _taken([one.start for one in templates], kinds),
+            _big_endian(sizes, 8),
+            _taken([one.header_end for one in templates], kinds),
+            _binary(templates[0].body_start),
+            _big_endian(sizes, 4),
+            bodies,
+            _binary(FRAME_END),
+            _binary(b""),
+        )
+        _, ends, data = joined.buffers()
+        at = np.frombuffer(ends, np.int32)[joined.offset : joined.offset + len(joined) + 1]
+        start, stop = int(at[0]), int(at[-1])
+        return RowFrames(data[start:stop].to_pybytes(), at[1:].astype(np.int64) - start)
+
+    def _kinds(self, batch: Any) -> tuple[Any, list[PublishTemplate]]:
+        """The kind of each row, and the frames of each kind."""
+        plan, count = self._plan, batch.num_rows
+        numbers, kinds = np.zeros(count, np.int64), 1
+        wanted = (plan.exchange, plan.routing_key, plan.headers, plan.struct)
+        for place in (*wanted, *(number for _, number in plan.properties)):
+            if place >= 0:
+                codes, distinct = _codes(batch.column(place))
+                numbers, kinds = numbers * distinct + codes, kinds * distinct
+                if kinds > KINDS_MOST:
+                    numbers = np.unique(numbers, return_inverse=True)[1]
+                    kinds = count
+        if self._origin is not None or self._key:
+            numbers = np.arange(count)
+        _, firsts, numbers = np.unique(numbers, return_index=True, return_inverse=True)
+        return numbers, [self._template(batch, row) for row in firsts.tolist()]
+
+    def _template(self, batch: Any, row: int) -> PublishTemplate:
+        """What stands around the body of `row`."""
+        plan, number = self._plan, self.rows + row
+
+        def value(place: int) -> Any:
+            return batch.column(place)[row].as_py() if place >= 0 else None
+
+        values = {**(value(plan.struct) or {}), **{name: value(at) for name, at in plan.properties}}
+        headers = value(plan.headers)
+        key = (
+            value(plan.exchange),
+            value(plan.routing_key),
+            None if headers is None else tuple(headers),
+            tuple(values.items()),
+        )
+        if self._origin is not None or self._key:
+            return self._templated(number, key[0], key[1], headers, values)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= TEMPLATES_KEPT:
+                self._known.clear()
+            found = self._templated(number, key[0], key[1], headers, values)
+            self._known[key] = found
+        return found
 
     def _templated(
         self,
+        row: int,
         exchange: str | None,
         key: str | None,
         headers: list[tuple[str, str | None]] | None,
@@ -178,9 +263,9 @@ class MessageMaker:
         options = self._options
         table: Table | None = None if headers is None else dict(headers)
         if self._origin is not None:
-            table = {**(table or {}), **_provenance(self._origin, self.rows)}
+            table = {**(table or {}), **_provenance(self._origin, row)}
         if self._key:
-            table = {**(table or {}), DEDUPLICATION_HEADER: f"{self._key}/{self.rows}"}
+            table = {**(table or {}), DEDUPLICATION_HEADER: f"{self._key}/{row}"}
         found = {name: value for name, value in values.items() if value is not None}
         unknown = [name for name in found if name not in _PROPERTIES]
         if unknown:
@@ -199,16 +284,44 @@ class MessageMaker:
             )
         except ValueError as error:
             raise OperatorError(
-                f"row {self.rows} of the partition cannot be a message: {error}"
+                f"row {row} of the partition cannot be a message: {error}"
             ) from error
         size = template.header_frame_bytes()
         if size > self._frame_bytes_max:
             raise OperatorError(
-                f"row {self.rows} of the partition cannot be a message: its headers and properties "
+                f"row {row} of the partition cannot be a message: its headers and properties "
                 f"take a frame of {size} bytes, and this connection has at most "
                 f"{self._frame_bytes_max}; put what is large into the body"
             )
         return template
+
+
+def _codes(column: Any) -> tuple[Any, int]:
+    """A number below the second result for each value, the same for equal ones."""
+    if pa.types.is_nested(column.type):
+        known: dict[object, int] = {}
+        texts = [repr(value) for value in column.to_pylist()]
+        codes = np.array([known.setdefault(text, len(known)) for text in texts], np.int64)
+        return codes, len(known)
+    found = column.dictionary_encode(null_encoding="encode")
+    return found.indices.to_numpy(zero_copy_only=False), len(found.dictionary)
+
+
+def _taken(values: list[bytes], kinds: Any) -> Any:
+    """values[kind] for each row."""
+    return _binary(values[0]) if len(values) == 1 else pa.array(values, pa.binary()).take(kinds)
+
+
+def _big_endian(numbers: Any, width: int) -> Any:
+    """Numbers as AMQP writes them, in `width` bytes each."""
+    at = np.arange(0, width * len(numbers) + 1, width, dtype=np.int32)
+    data = numbers.astype(f">u{width}")
+    buffers = [None, pa.py_buffer(at), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(numbers), buffers)
+
+
+def _binary(value: bytes) -> Any:
+    return pa.scalar(value, pa.binary())
 
 
 def dedup_key(options: SinkOptions, origin: Origin) -> str:

@@ -16,8 +16,12 @@ import itertools
 import logging
 import math
 import time
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
+
+import numpy as np
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONNECTOR_IN_FLIGHT_BYTES
@@ -40,12 +44,13 @@ from penstock.spark.connector.sink.committer import (
     StagedBatch,
     check_capability,
 )
-from penstock.spark.connector.sink.messages import MessageMaker, Origin, RowPlan
+from penstock.spark.connector.sink.messages import MessageMaker, Origin, RowFrames, RowPlan
 
 _log = logging.getLogger("penstock.spark")
 _NS_PER_MS: Final = 1_000_000
-WRITE_BYTES: Final = 65_536
-"""Frames are collected up to here before they are written: fewer system calls."""
+RUN_BYTES: Final = 262_144
+"""Rows are handed over in runs of so many bytes, or half a window: few writes, few confirms to look
+at, and the broker reads while the next run is made."""
 
 
 def publish_rows(
@@ -127,20 +132,33 @@ def _send(
     return maker.rows
 
 
+class Run:
+    """Rows that were published together and wait for their confirms. first: the sequence of the
+    first of them; left: how many are not confirmed."""
+
+    __slots__ = ("first", "frames", "left")
+
+    def __init__(self, first: int, frames: RowFrames) -> None:
+        self.first = first
+        self.frames = frames
+        self.left = len(frames.ends)
+
+
 class ConfirmingPublisher:
     """One confirming channel, over as many connections as it takes. For one thread.
 
     channel: its number; frame_bytes_max: as agreed with the first connection. What is not confirmed
-    is kept in its frames, up to maxInFlight of them and CONNECTOR_IN_FLIGHT_BYTES, and published
-    again when a connection has broken: the broker may have had some of it.
+    is kept in its frames, up to maxInFlight rows and CONNECTOR_IN_FLIGHT_BYTES, in runs of which
+    the last row is not confirmed, and published again when a connection has broken: the broker may
+    have had some of it.
     """
 
     def __init__(self, options: SinkOptions, origin: Origin) -> None:
         self._options = options
         self._name = f"sink, partition {origin.partition}"
-        self._unsettled: dict[int, bytes] = {}
+        self._unsettled: set[int] = set()
+        self._runs: deque[Run] = deque()
         self._unsettled_bytes = 0
-        self._unwritten_bytes = 0
         self._outage = Outage()
         self._open_patiently()
 
@@ -175,25 +193,31 @@ class ConfirmingPublisher:
         """Make the channel ready for publishes."""
         channel.confirm_select()
 
-    def publish(self, frames: bytes) -> None:
-        """Send one message; waits while the window is full or the broker blocks. Raises: as
+    def publish(self, frames: RowFrames) -> None:
+        """Send rows; waits while the window is full or the broker blocks. Raises: as
         `publish_rows`."""
-        try:
-            self._offer(frames)
-        except ConnectionClosedError as error:
-            # It was read with the last confirms that the broker ends the connection.
-            self._lose(error, frames)
-        if self._unwritten_bytes >= WRITE_BYTES:
-            self._pump(self._options.in_flight)
-        elif len(self._unsettled) >= self._options.in_flight:
-            # Half of the window, so that it is not waited for again at the next message.
-            self._pump(-(-self._options.in_flight // 2))
+        first, rows = 0, len(frames.ends)
+        most = max(1, self._options.in_flight // 2)
+        while first < rows:
+            before = int(frames.ends[first - 1]) if first else 0
+            stop = int(np.searchsorted(frames.ends, before + RUN_BYTES, "right"))
+            stop = max(first + 1, min(stop, first + most))
+            run = frames.part(first, stop)
+            try:
+                self._offer(run)
+            except ConnectionClosedError as error:
+                # It was read with the last confirms that the broker ends the connection.
+                self._lose(error, run)
+            # Until there is room for another run.
+            self._pump(max(1, self._options.in_flight - most + 1))
+            first = stop
 
-    def _offer(self, frames: bytes) -> None:
-        sequence = self._wire.session.publish_frames(self.channel, frames, 0)
-        self._unsettled[sequence] = frames
-        self._unsettled_bytes += len(frames)
-        self._unwritten_bytes += len(frames)
+    def _offer(self, run: RowFrames) -> None:
+        count = len(run.ends)
+        first = self._wire.session.publish_frames(self.channel, run.data, 0, count)
+        self._unsettled.update(range(first, first + count))
+        self._runs.append(Run(first, run))
+        self._unsettled_bytes += len(run.data)
 
     def finish(self) -> None:
         """Wait until everything is confirmed. Raises: as `publish_rows`."""
@@ -217,27 +241,38 @@ class ConfirmingPublisher:
             except ConnectionClosedError as error:
                 self._lose(error)
 
-    def _lose(self, error: ConnectionClosedError, *more: bytes) -> None:
+    def _lose(self, error: ConnectionClosedError, *more: RowFrames) -> None:
         """The connection broke: publish what is not confirmed, and `more`, over another one.
         Raises: as `publish_rows`."""
-        again = [*self._unsettled.values(), *more]
+        again = [*self._left(), *more]
         while True:
             self.drop()
             self._wait_for_broker(error)
             self._open_patiently()
             self._unsettled.clear()
+            self._runs.clear()
             self._unsettled_bytes = 0
             try:
-                for frames in again:
-                    self._offer(frames)
+                for run in again:
+                    self._offer(run)
                 break
             except ConnectionClosedError as fault:
                 error = fault
-        _log.warning("%s: connected again; %d rows are published again", self._name, len(again))
+        rows = sum(len(run.ends) for run in again)
+        _log.warning("%s: connected again; %d rows are published again", self._name, rows)
+
+    def _left(self) -> Iterator[RowFrames]:
+        """What is not confirmed, without what is."""
+        for run in self._runs:
+            at, behind = 0, run.first + len(run.frames.ends)
+            marks = (sequence in self._unsettled for sequence in range(run.first, behind))
+            for is_open, same in itertools.groupby(marks):
+                first, at = at, at + len(list(same))
+                if is_open:
+                    yield run.frames.part(first, at)
 
     def _pump_once(self, below: int) -> None:
         wire = self._wire
-        self._unwritten_bytes = 0
         self._progress_ns = time.monotonic_ns()
         self._take(wire.exchange(0)[1])
         while (
@@ -250,8 +285,18 @@ class ConfirmingPublisher:
             self._check_time()
 
     def _settle(self, sequences: list[int]) -> None:
-        for sequence in sequences:
-            self._unsettled_bytes -= len(self._unsettled.pop(sequence))
+        """sequences: rising."""
+        self._unsettled.difference_update(sequences)
+        for run in self._runs:
+            if run.first > sequences[-1]:
+                break
+            behind = run.first + len(run.frames.ends)
+            count = bisect_left(sequences, behind) - bisect_left(sequences, run.first)
+            run.left -= count
+            if count > 0 and run.left == 0:
+                self._unsettled_bytes -= len(run.frames.data)
+        while self._runs and self._runs[0].left == 0:
+            self._runs.popleft()
 
     def _take(self, events: list[ClientEvent]) -> None:
         for event in events:
@@ -329,10 +374,9 @@ class StagingPublisher(ConfirmingPublisher):
         )
         self.identity = str(answer["id"])
 
-    def _offer(self, frames: bytes) -> None:
+    def _offer(self, run: RowFrames) -> None:
         """Nothing is confirmed one by one: what has to be published again is the whole stage."""
-        self._wire.session.publish_frames(self.channel, frames, 0)
-        self._unwritten_bytes += len(frames)
+        self._wire.session.publish_frames(self.channel, run.data, 0, len(run.ends))
 
     def _wait_for_broker(self, error: ClientError) -> None:
         raise error

@@ -136,17 +136,24 @@ def commit_all(
     """Commit what the tasks have staged, and stage it anew where the broker has lost it. Raises:
     OperatorError, ClientError."""
     tasks = [one for one in messages if isinstance(one, Written) and one.identity]
+    again: list[str] = []
 
     def stage_again() -> list[str]:
-        return [
-            stage_rows(unpacked(one.kept), plan, options, one.origin, batch)[0]
-            for one in tasks
-            if one.rows > 0
-        ]
+        again.clear()
+        for one in tasks:
+            if one.rows > 0:
+                again.append(stage_rows(unpacked(one.kept), plan, options, one.origin, batch)[0])
+        return list(again)
 
     # A broker may be started anew as often as it likes: rows that were not kept end the query.
     is_kept = options.endpoint.reconnect_timeout_ms > 0
-    commit_batch(options, batch, identities(messages), stage_again if is_kept else None)
+    try:
+        commit_batch(options, batch, identities(messages), stage_again if is_kept else None)
+    except BaseException:
+        # Spark aborts what its tasks have staged, and knows nothing of this.
+        if again:
+            roll_back(options, batch, again)
+        raise
 
 
 def packed(batches: list[Any]) -> bytes:

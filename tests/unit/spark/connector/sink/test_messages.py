@@ -31,7 +31,7 @@ def sent(
     sink = parse_sink(options)
     maker = MessageMaker(plan_rows(columns, sink), sink, 1, FRAME_BYTES_MAX, origin)
     parser = FrameParser(FRAME_BYTES_MAX, 2**24)
-    parser.feed(b"".join(maker.frames(batch)))
+    parser.feed(b"".join(run.data for run in maker.frames(batch)))
     received, found = Received(), []
     while parser.next(received):
         message = received.message
@@ -156,3 +156,25 @@ def test_a_deduplication_key_is_the_same_in_every_attempt() -> None:
     assert dedup_key(parse_sink({}), Origin("query", "7", 3)) == ""
     with pytest.raises(OperatorError, match="writeStream"):
         dedup_key(options, Origin("", "", 0))
+
+
+def test_rows_of_many_kinds_and_sizes_go_out_as_one_by_one() -> None:
+    keys = [None if row % 7 == 0 else f"key.{row % 5}" for row in range(300)]
+    sizes = [[3, 0, 40], [1, 70, 5000]]
+    for part in sizes:
+        bodies = [bytes([row % 256]) * part[row % 3] for row in range(300)]
+        batch = pa.record_batch({
+            "body": pa.array(bodies), "routing_key": pa.array(keys),
+            "priority": pa.array([row % 3 for row in range(300)], pa.int32()),
+            "headers": pa.array([[("h", str(row % 2))] for row in range(300)],
+                                pa.map_(pa.string(), pa.string())),
+        }).slice(4, 290)  # fmt: skip
+        columns = {
+            "body": "binary", "routing_key": "string", "priority": "int",
+            "headers": "map<string,string>",
+        }  # fmt: skip
+        rows = sent(columns, batch, {"routingKey": "usual"})
+        assert [(m.routing_key, p.priority, p.headers, body) for m, p, body in rows] == [
+            (keys[row] or "usual", row % 3, {"h": str(row % 2)}, bodies[row])
+            for row in range(4, 294)
+        ]

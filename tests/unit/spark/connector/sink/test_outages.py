@@ -7,13 +7,15 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ConnectionClosedError
+from penstock.client.events import ClientEvent, Confirmed
 from penstock.protocol.values import Table
 from penstock.spark.connector.common import outage
 from penstock.spark.connector.common.options import SinkOptions, parse_sink
 from penstock.spark.connector.sink import committer, publisher
 from penstock.spark.connector.sink.committer import StagedBatch, commit_batch
-from penstock.spark.connector.sink.messages import NO_ORIGIN, RowPlan, plan_rows
+from penstock.spark.connector.sink.messages import NO_ORIGIN, RowFrames, RowPlan, plan_rows
 
 SINK = parse_sink({"routingKey": "q", "delivery": "exactly-once", "reconnectTimeout": "60s"})
 BATCH = StagedBatch("job", 7)
@@ -99,12 +101,13 @@ class Breaking:
     def __init__(self, *given: object) -> None:
         self.staged = 0
 
-    def publish(self, frames: bytes) -> None:
-        self.clock.sleep(20)
-        self.staged += 1
-        if self.losses and self.staged == self.losses[0]:
-            self.losses.pop(0)
-            raise LOST
+    def publish(self, frames: RowFrames) -> None:
+        for _ in frames.ends:
+            self.clock.sleep(20)
+            self.staged += 1
+            if self.losses and self.staged == self.losses[0]:
+                self.losses.pop(0)
+                raise LOST
 
     def finish(self) -> None:
         """Everything was counted."""
@@ -156,22 +159,36 @@ def test_what_is_not_sent_is_not_kept(monkeypatch: pytest.MonkeyPatch, clock: Cl
     assert kept[0].column("body").to_pylist() == [b"a", b"b", b"c"]
 
 
+def framed(data: bytes, *ends: int) -> RowFrames:
+    import numpy as np
+
+    return RowFrames(data, np.array(ends))
+
+
 class Ending:
     """A channel that takes `left` publishes, and has then been told that its connection ends."""
 
     def __init__(self, left: int) -> None:
         self.left = left
         self.taken: list[bytes] = []
+        self.rows = 0
 
     @property
     def session(self) -> "Ending":
         return self
 
-    def publish_frames(self, channel: int, frames: bytes, mark: int) -> int:
+    def publish_frames(self, channel: int, frames: bytes, mark: int, count: int) -> int:
         if len(self.taken) == self.left:
             raise ConnectionClosedError(320, "broker forced connection closure", True)
         self.taken.append(frames)
-        return len(self.taken)
+        self.rows += count
+        return self.rows - count + 1
+
+    def exchange(self, timeout_ms: float) -> tuple[None, list[ClientEvent]]:
+        return None, []
+
+    def wants_write(self) -> bool:
+        return False
 
     def drop(self) -> None:
         """Without a word."""
@@ -186,11 +203,63 @@ def test_a_broker_that_ends_between_two_rows_is_waited_for(
 
     def opened(self: Any) -> None:
         used.append(wires.pop(0))
-        self.channel, self._wire = 1, used[-1]
+        self.channel, self._wire, self._blocked = 1, used[-1], None
 
     monkeypatch.setattr(publisher.ConfirmingPublisher, "_open", opened)
     options = parse_sink({"routingKey": "q", "reconnectTimeout": "60s"})
     found = publisher.ConfirmingPublisher(options, NO_ORIGIN)
-    for frames in (b"a", b"b", b"c", b"d"):
-        found.publish(frames)
+    for data in (b"a", b"b", b"c", b"d"):
+        found.publish(framed(data, 1))
     assert [one.taken for one in used] == [[b"a", b"b"], [b"a"], [b"a", b"b", b"c", b"d"]]
+
+
+def test_what_was_confirmed_in_the_middle_of_a_run_is_not_published_again(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirms = [Confirmed(1, [2, 3], [0, 0], True)]
+
+    class Confirming(Ending):
+        def exchange(self, timeout_ms: float) -> tuple[None, list[ClientEvent]]:
+            return None, [confirms.pop()] if confirms else []
+
+    wires = [Confirming(2), Ending(9)]
+
+    def opened(self: Any) -> None:
+        self.channel, self._wire, self._blocked = 1, wires.pop(0), None
+        used.append(self._wire)
+
+    used: list[Ending] = []
+    monkeypatch.setattr(publisher.ConfirmingPublisher, "_open", opened)
+    found = publisher.ConfirmingPublisher(SINK, NO_ORIGIN)
+    found.publish(framed(b"aabbbc", 2, 5, 5, 6))
+    found.publish(framed(b"d", 1))
+    found.publish(framed(b"e", 1))
+    assert used[1].taken == [b"aa", b"c", b"d", b"e"]
+
+
+def test_what_was_staged_again_is_dropped_when_the_rest_fails(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    from penstock.spark.connector.sink import sink
+
+    dropped: list[object] = []
+    left = [("a2", 1)]
+
+    def ask(options: SinkOptions, verb: str, arguments: Table) -> Table:
+        if verb == "transaction.commit":
+            raise GONE
+        dropped.append(arguments["ids"])
+        return {"dropped": 0}
+
+    def stage(*given: object) -> tuple[str, int]:
+        if not left:
+            raise OperatorError("no room")
+        return left.pop()
+
+    monkeypatch.setattr(committer, "_ask", ask)
+    monkeypatch.setattr(sink, "stage_rows", stage)
+    tasks = [sink.Written(1, "job", one) for one in ("a", "b")]
+    with pytest.raises(OperatorError, match="no room"):
+        sink.commit_all(SINK, plan_rows({"body": "binary"}, SINK), BATCH, list(tasks))
+    assert dropped == [["a", "b"], ["a2"]]
