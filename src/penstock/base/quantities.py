@@ -29,6 +29,7 @@ _NS: Final = {
     "s": 1_000_000_000,
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
 }
 _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
 
@@ -73,11 +74,11 @@ def parse_share(text: str) -> float:
 
 
 def parse_duration_ns(text: str) -> int:
-    """`250ms`, `2s`, `5m`, `1h` as nanoseconds. Raises: OperatorError."""
+    """`250ms`, `2s`, `5m`, `1h`, `30d` as nanoseconds. Raises: OperatorError."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None or match[2].lower() not in _NS:
         raise OperatorError(
-            f"'{text}' is not a duration; write a number with ns, us, ms, s, m or h"
+            f"'{text}' is not a duration; write a number with ns, us, ms, s, m, h or d"
         )
     return round(float(match[1]) * _NS[match[2].lower()])
 

@@ -2,12 +2,16 @@
 
 import signal
 import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from penstock.base.errors import OperatorError
+from penstock.base.quantities import parse_duration_ns
 from penstock.spark.input.pipeline_input import FileInput, PipelineInput
 from penstock.spark.input.stream_input import StreamInput, is_address
 from penstock.spark.job.about import read_about, write_csv
@@ -25,9 +29,35 @@ from penstock.spark.report.promises import MARKS
 from penstock.spark.report.summary import Summary
 from penstock.spark.schema.formats import require_input
 
+if TYPE_CHECKING:
+    from penstock.spark.tables.upkeep import Done
+
+DAY_NS: Final = 86_400_000_000_000
 RECOMMENDATIONS_SHOWN: Final = 5
 NS_PER_S: Final = 1_000_000_000
 _PATH: Final = click.Path(path_type=Path)
+_TABLES: Final = click.option(
+    "--tables", required=True, type=_PATH, help="Directory of the tables."
+)
+_DRY_RUN: Final = click.option(
+    "--dry-run", "is_dry", is_flag=True, help="Only say what would be done."
+)
+
+
+class Age(click.ParamType[int]):
+    """A duration as nanoseconds, a day at least: tables are kept by whole days."""
+
+    name = "age"
+
+    def convert(self, value: Any, param: object, ctx: object) -> int:
+        """Raises: OperatorError."""
+        age_ns = parse_duration_ns(str(value))
+        if age_ns < DAY_NS:
+            raise OperatorError(f"{value} is less than 1d, and tables are kept by whole days")
+        return age_ns
+
+
+_AGE: Final = Age()
 
 
 @click.group()
@@ -44,7 +74,7 @@ def pipeline() -> None:
     help="Directory of event files, or amqp://USER:PASSWORD@HOST:PORT/VHOST of a broker that "
     "was started with --event-stream.",
 )
-@click.option("--tables", required=True, type=_PATH, help="Directory of the tables.")
+@_TABLES
 @click.option("--master", default="", help="Where Spark runs: local[*], or the URL of a cluster.")
 @click.option("--follow", "is_following", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @click.option(
@@ -61,10 +91,12 @@ def pipeline() -> None:
     type=click.FloatRange(0.1, 3600.0),
     help="Seconds that times are summed over.",
 )
+@click.option("--keep", type=_AGE, help="Of the tables, while it runs: 30d. See `expire`.")
+@click.option("--keep-bronze", type=_AGE, help="Of events and traces, if it is another: 7d.")
 @click.option("--no-spark", is_flag=True, help="Work in plain Python, in memory.")
 def run(
     place: str, tables: Path, master: str, is_following: bool, every: float, bucket: float,
-    no_spark: bool,
+    keep: int | None, keep_bronze: int | None, no_spark: bool,
 ) -> None:  # fmt: skip
     """Bring the tables up to the input: only what is new is worked on, nothing is counted twice."""
     source_place = _input(place)
@@ -77,6 +109,7 @@ def run(
         click.echo(f"start    Spark on {engine.note}; it takes some seconds")
     try:
         with open_updater(source_place, tables, engine, round(bucket * NS_PER_S)) as updater:
+            updater.keep(keep, keep if keep_bronze is None else keep_bronze)
             if is_following:
                 click.echo(f"follow   every {every:g} s until Ctrl-C; a line when something came")
                 follow(updater, every, click.echo)
@@ -93,7 +126,54 @@ def run(
 
 
 @pipeline.command()
-@click.option("--tables", required=True, type=_PATH, help="Directory of the tables.")
+@_TABLES
+@_DRY_RUN
+def compact(tables: Path, is_dry: bool) -> None:
+    """Put small files of a day together, and remove from the disk what no version of a table has
+    needed for an hour. A run that follows may go on meanwhile."""
+    # Optional: an installation with plain tables alone does not need it.
+    from penstock.spark.tables import upkeep
+
+    store = upkeep.tables_to_keep(tables, "compact")
+    _tell("compact", upkeep.compact(store, is_dry), is_dry)
+    _tell("vacuum", upkeep.vacuum(store, is_dry), is_dry)
+
+
+@pipeline.command()
+@_TABLES
+@click.option(
+    "--older-than", required=True, type=_AGE, help="Age of what goes, in whole days: 30d, 720h."
+)
+@click.option("--bronze", type=_AGE, help="Age of events and traces that go, if it is another.")
+@_DRY_RUN
+def expire(tables: Path, older_than: int, bronze: int | None, is_dry: bool) -> None:
+    """Remove what is older than that, day by day (UTC), but what is still open: holds and alarms of
+    brokers that are there. A run that follows may go on meanwhile."""
+    # Optional, as above.
+    from penstock.spark.tables import upkeep
+
+    store = upkeep.tables_to_keep(tables, "expire")
+    ages = (older_than, older_than if bronze is None else bronze)
+    _tell("expire", upkeep.expire(store, *ages, time.time_ns(), is_dry), is_dry)
+    _tell("vacuum", upkeep.vacuum(store, is_dry), is_dry)
+
+
+def _tell(what: str, done: Iterable["Done"], is_dry: bool) -> None:
+    """A line a table."""
+    count = 0
+    for one in done:
+        count += 1
+        days = f", {one.days[0]} to {one.days[-1]}" if one.days else ""
+        rows = f", {one.rows:,} rows" if one.rows else ""
+        would = "would " if is_dry else ""
+        size = f"{one.bytes / 1e6:,.1f} MB"
+        click.echo(f"{would}{what:8} {one.table}: {one.files:,} files, {size}{rows}{days}")
+    if not count:
+        click.echo(f"{what:8} nothing to do")
+
+
+@pipeline.command()
+@_TABLES
 @click.option("--output", required=True, type=_PATH, help="Directory for index.html.")
 @click.option(
     "--export",

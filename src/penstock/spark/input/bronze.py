@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,12 +17,12 @@ from pyspark.sql import DataFrame
 from penstock.spark.input import parse
 from penstock.spark.input.event_slice import SAMPLES
 from penstock.spark.schema.arrow_columns import FACTS, coded_schema, read
-from penstock.spark.tables.files import WrittenFile
+from penstock.spark.tables.files import WrittenFile, by_day, new_path
 from penstock.spark.tables.store import EVENTS, TableStore
 
 MESSAGES: Final = "bronze/messages"
 
-_PARTS: Final = "name string, path string, bytes bigint, rows bigint"
+_PARTS: Final = "name string, path string, bytes bigint, rows bigint, low bigint, high bigint"
 OPEN_FACTS: Final = ("silver/block_interval", "silver/alarm_interval", "silver/sample_step")
 _SAMPLED: Final = ("boot_id", "actor", "kind")
 _NEW: Final = pa.schema([parse.EVENTS.field(name) for name in (*_SAMPLED, "t_ns", "amount")])
@@ -66,7 +65,7 @@ def take_in(rows: DataFrame, store: TableStore, parse_rows: Parse, query: str, n
     count = 0
     for name in wanted:
         parts = [
-            WrittenFile(row["path"], row["bytes"], row["rows"])
+            WrittenFile(*(row[field] for field in WrittenFile._fields))
             for row in written
             if row["name"] == name
         ]
@@ -79,18 +78,19 @@ def take_in(rows: DataFrame, store: TableStore, parse_rows: Parse, query: str, n
 def _writer(
     parse_rows: Parse, places: Mapping[str, str], batch: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does: one file a table. places: of the tables that are wanted."""
+    """What a task does: one file a table and day. places: of the tables that are wanted."""
 
     def write(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        opened: dict[str, BronzeFile] = {}
+        opened: dict[tuple[str, str], BronzeFile] = {}
         for name, table in parse_rows(rows, batch):
             if name not in places:
                 continue
-            if name not in opened:
-                opened[name] = BronzeFile(places[name], name, batch)
-            opened[name].write(table)
-        for name, file in opened.items():
-            yield pa.RecordBatch.from_pylist([{"name": name, **file.close()}])
+            for day, part in by_day(table, "t_ns"):
+                if (name, day) not in opened:
+                    opened[name, day] = BronzeFile(places[name], name, new_path(batch, day))
+                opened[name, day].write(part)
+        for (name, _), file in opened.items():
+            yield pa.RecordBatch.from_pylist([{"name": name, **file.close()._asdict()}])
 
     return write
 
@@ -99,10 +99,11 @@ class BronzeFile:
     """A file of a bronze table. Small tables are put together: each becomes a group of rows of the
     file, and those in which whole columns are the same stay by themselves."""
 
-    def __init__(self, place: str, name: str, batch: int) -> None:
+    def __init__(self, place: str, name: str, path: str) -> None:
         about = BRONZE[name]
-        self._name = f"part-{batch}-{uuid4().hex}.parquet"
-        self._path = Path(place) / self._name
+        self._name = path
+        self._path = Path(place) / path
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         # What hardly repeats is looked up for nothing. Other readers are told that texts are texts.
         self._file = pq.ParquetWriter(
             self._path,
@@ -114,10 +115,14 @@ class BronzeFile:
         )
         self._small: list[pa.Table] = []
         self._rows = 0
+        self._times: list[int] = []
 
     def write(self, table: pa.Table) -> None:
         """Raises: OSError."""
         self._rows += len(table)
+        self._times += [
+            one for one in pc.min_max(table["t_ns"]).as_py().values() if one is not None
+        ]
         if len(table) >= SMALL_ROWS:
             self._file.write_table(table)
             return
@@ -125,13 +130,14 @@ class BronzeFile:
         if sum(map(len, self._small)) >= SMALL_ROWS:
             self._put_small()
 
-    def close(self) -> dict[str, object]:
-        """What it has become: path, bytes, rows. Raises: OSError."""
+    def close(self) -> WrittenFile:
+        """What it has become. Raises: OSError."""
         if self._small:
             self._put_small()
         self._file.close()
         size = os.stat(self._path).st_size
-        return {"path": self._name, "bytes": size, "rows": self._rows}
+        low, high = min(self._times, default=0), max(self._times, default=0)
+        return WrittenFile(self._name, size, self._rows, low, high)
 
     def _put_small(self) -> None:
         self._file.write_table(pa.concat_tables(self._small).unify_dictionaries())

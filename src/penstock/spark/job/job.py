@@ -35,7 +35,8 @@ from penstock.spark.job.tasks import Made, Target, make_tables, number_in_task
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, Tables
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
 from penstock.spark.tables.loading import present
-from penstock.spark.tables.store import EVENTS, TableStore, open_store
+from penstock.spark.tables.store import EVENTS, FLOOR, TableStore, open_store
+from penstock.spark.tables.upkeep import Upkeep
 
 TABLES_AT_A_TIME: Final = 2
 STRETCHES_A_CORE: Final = 2
@@ -80,6 +81,7 @@ class SparkJob:
         self._bucket_ns = bucket_ns
         self._origin_ns = origin_ns
         self._is_changed = False
+        self.upkeep = Upkeep(self.store)
         self._query = Query(spark, as_input(input_place), self.store)
 
     def update(self) -> bool:
@@ -123,12 +125,14 @@ class SparkJob:
         batch = max(self.store.batch(table) for table in (EVENTS, MESSAGES))
         if is_changed and batch >= 0:
             self._merge(batch)
+            self.upkeep.look()
         return is_changed
 
     # -- events ----------------------------------------------------------------------------------
 
     def _from_events(self, known: int, batch: int) -> None:
-        from_ns = self._floor(number_in_task(self._spark, horizon_of(self.store, known)))
+        horizon_ns = number_in_task(self._spark, horizon_of(self.store, known))
+        from_ns = self._kept(EVENTS, horizon_ns)
         shares = self._spark.sparkContext.defaultParallelism
         work = Facts(
             tuple(self.store.files(EVENTS)),
@@ -207,7 +211,7 @@ class SparkJob:
 
     def _from_messages(self, known: int, batch: int) -> None:
         everything = self._read(MESSAGES).where(F.col("stage").isNotNull())
-        from_ns = self._floor(self._message_horizon(everything, known))
+        from_ns = self._kept(MESSAGES, self._message_horizon(everything, known))
         step = THROUGHPUT_BUCKET_NS
         counted_ns = max(0, from_ns - (from_ns - self._origin_ns) % step)
         messages = everything.where(F.col("t_ns") >= from_ns).cache()
@@ -289,6 +293,12 @@ class SparkJob:
 
     def _floor(self, t_ns: int) -> int:
         return t_ns - t_ns % self._bucket_ns
+
+    def _kept(self, name: str, horizon_ns: int) -> int:
+        """The bucket of the horizon, but none of which bronze does not have everything any more:
+        what comes too late for retention changes nothing."""
+        gone_ns = self.store.number(name, FLOOR)
+        return max(self._floor(horizon_ns), self._floor(gone_ns + self._bucket_ns - 1))
 
     def _lowest(self, moments: Iterable[DataFrame]) -> int:
         found = [frame.agg(F.min("t_ns")).collect()[0][0] for frame in moments]

@@ -180,6 +180,9 @@ class Updater:
         """Go on with what comes; a line for every time something did. Raises: OperatorError."""
         raise NotImplementedError
 
+    def keep(self, keep_ns: int | None, bronze_ns: int | None) -> None:
+        """How old tables, and bronze, may become while it runs; None for any age."""
+
     def described(self) -> RunDescription:
         """What the run says of itself."""
         return self.input.run()
@@ -264,6 +267,9 @@ def open_updater(
                 say(line_of(recent, about, count, ended_s - began_s))
 
             job.follow(period_s, told)
+
+        def keep(self, keep_ns: int | None, bronze_ns: int | None) -> None:
+            job.upkeep.keep_ns, job.upkeep.bronze_ns = keep_ns, bronze_ns
 
     updater = SparkUpdater(place, tables_dir, bucket_ns)
     with open_session(engine.java, engine.master) as spark:

@@ -8,7 +8,6 @@ group, and written there.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from penstock.spark.schema.arrow_columns import Tables
-from penstock.spark.tables.files import WrittenFile, write_file
+from penstock.spark.tables.files import WrittenFile, write_days
 
 STARTS: Final = 64
 """Times that a task tells of the rows of a file, at equal distances in their order."""
@@ -146,10 +145,10 @@ def _put(name: str, target: Target, rows: pa.Table, batch: int) -> Iterator[dict
     if target.merge is not None:
         yield {"name": name, "data": _packed(rows)}
         return
-    place = Path(target.directory)
-    place.mkdir(parents=True, exist_ok=True)
-    file = write_file(place, f"part-{batch}-{uuid4().hex}.parquet", rows, target.column)
-    yield {"name": name, **file._asdict(), "starts": _some(rows[target.column])}
+    starts = _some(rows[target.column])
+    for file in write_days(Path(target.directory), batch, rows, target.column):
+        yield {"name": name, **file._asdict(), "starts": starts}
+        starts = []
 
 
 def _some(times: pa.ChunkedArray) -> list[int]:

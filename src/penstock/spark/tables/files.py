@@ -1,16 +1,25 @@
 """The files of tables: written whole, cut at a moment, and what they say of themselves. IO."""
 
 import os
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 GROUP_ROWS: Final = 1 << 17
 """Of a file in one group, which is what is in memory of it at a time."""
+
+DATE: Final = "date"
+"""The column tables are partitioned by: a day in UTC, which stands in the path of each file."""
+
+DAY_NS: Final = 86_400 * 1_000_000_000
 
 
 class WrittenFile(NamedTuple):
@@ -24,31 +33,96 @@ class WrittenFile(NamedTuple):
     high: int = 0
 
 
-def write_file(place: Path, name: str, rows: pa.Table, column: str) -> WrittenFile:
-    """A file of a table. column: of numbers, by which rows of the table are exchanged.
-    Raises: OSError."""
-    pq.write_table(rows, place / name, compression="zstd", row_group_size=GROUP_ROWS)
-    bounds = pc.min_max(rows[column]).as_py()
-    size = os.stat(place / name).st_size
-    return WrittenFile(name, size, len(rows), bounds["min"] or 0, bounds["max"] or 0)
+def day_name(number: int) -> str:
+    """A day as it stands in paths. number: of days since 1970, clamped to what dates can say."""
+    last = 2_932_896
+    return datetime.fromtimestamp(max(0, min(number, last)) * 86_400, UTC).strftime("%Y-%m-%d")
 
 
-def without(path: Path, batch: int, column: str, from_: int) -> WrittenFile:
+def day_of(path: str) -> str:
+    """The day that stands in the path of a file, "" for none."""
+    folder = path.partition("/")[0]
+    return folder.removeprefix(f"{DATE}=") if folder.startswith(f"{DATE}=") else ""
+
+
+def new_path(batch: int, day: str) -> str:
+    """Of a new file, below its table. day: "" for tables without times."""
+    name = f"part-{batch}-{uuid4().hex}.parquet"
+    return f"{DATE}={day}/{name}" if day else name
+
+
+def write_days(
+    place: Path, batch: int, rows: pa.Table, column: str, is_dated: bool = True
+) -> list[WrittenFile]:
+    """Files of a table, one a day. column: of numbers, by which rows of the table are exchanged,
+    and of times if the table `is_dated`. Raises: OSError."""
+    days = by_day(rows, column) if is_dated else [("", rows)]
+    return [_write(place, new_path(batch, day), part, column) for day, part in days if len(part)]
+
+
+def by_day(rows: pa.Table, column: str) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of each day. Those without a time go with the first day, or are of today."""
+    times = rows[column]
+    first_ns = pc.min(times).as_py()
+    if first_ns is None:
+        first_ns = time.time_ns()
+    day = pc.fill_null(times, first_ns).to_numpy() // DAY_NS
+    days = np.unique(day).tolist()
+    for one in days:
+        yield day_name(one), rows if len(days) == 1 else rows.filter(pa.array(day == one))
+
+
+def _write(place: Path, path: str, rows: pa.Table, column: str) -> WrittenFile:
+    (place / path).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, place / path, compression="zstd", row_group_size=GROUP_ROWS)
+    bounds = pc.min_max(rows[column]).as_py() if column else {"min": 0, "max": 0}
+    size = os.stat(place / path).st_size
+    return WrittenFile(path, size, len(rows), bounds["min"] or 0, bounds["max"] or 0)
+
+
+def without(place: Path, path: str, batch: int, column: str, from_: int) -> WrittenFile:
     """The rows of a file whose `column` is below `from_`, in a new one beside it.
     Raises: OSError."""
-    name = f"part-{batch}-{uuid4().hex}.parquet"
-    rows, low, high = 0, from_, 0
-    with pq.ParquetFile(path) as source:
-        schema = source.schema_arrow
-        with pq.ParquetWriter(path.parent / name, schema, compression="zstd") as file:
-            for number in range(source.num_row_groups):
-                kept = source.read_row_group(number).filter(pc.field(column) < from_)
-                if len(kept):
-                    file.write_table(kept)
-                    bounds = pc.min_max(kept[column]).as_py()
-                    low, high = min(low, bounds["min"]), max(high, bounds["max"])
-                    rows += len(kept)
-    return WrittenFile(name, os.stat(path.parent / name).st_size, rows, low, high)
+    return _again(place, [path], batch, column, pc.field(column) < from_)
+
+
+def merged(place: Path, paths: Sequence[str], batch: int, column: str) -> WrittenFile:
+    """The rows of files of one day in a new one, in their order. Raises: OSError."""
+    return _again(place, paths, batch, column, None)
+
+
+def _again(
+    place: Path, paths: Sequence[str], batch: int, column: str, wanted: pc.Expression | None
+) -> WrittenFile:
+    """Small groups of rows are put together, and large ones stay as they are: in those of bronze
+    the events of one kind lie together."""
+    path = new_path(batch, day_of(paths[0]))
+    low: int | None = None
+    high, count = 0, 0
+    schema = pq.read_schema(place / paths[0])
+    waiting: list[pa.Table] = []
+    with pq.ParquetWriter(place / path, schema, compression="zstd") as file:
+        for one in paths:
+            with pq.ParquetFile(place / one) as source:
+                for number in range(source.num_row_groups):
+                    rows = source.read_row_group(number).cast(schema)
+                    if wanted is not None:
+                        rows = rows.filter(wanted)
+                    if not len(rows):
+                        continue
+                    count += len(rows)
+                    if column:
+                        bounds = pc.min_max(rows[column]).as_py()
+                        if bounds["min"] is not None:
+                            low = bounds["min"] if low is None else min(low, bounds["min"])
+                            high = max(high, bounds["max"])
+                    waiting.append(rows)
+                    if sum(map(len, waiting)) >= GROUP_ROWS // 2:
+                        file.write_table(pa.concat_tables(waiting))
+                        waiting = []
+        if waiting:
+            file.write_table(pa.concat_tables(waiting))
+    return WrittenFile(path, os.stat(place / path).st_size, count, low or 0, high)
 
 
 def span_of(path: Path, column: str) -> tuple[int, int]:

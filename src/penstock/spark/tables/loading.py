@@ -39,7 +39,7 @@ def load_blame(store: TableStore, since_ns: int) -> list[BlameRow]:
 
 def newest(store: TableStore, name: str, column: str) -> int:
     """The highest of a column of numbers, 0 without rows; from what files say of themselves."""
-    return max((high for _, _, high in store.spans(name, column)), default=0)
+    return max((file.high for file in store.live(name, column)), default=0)
 
 
 def present(store: TableStore, name: str, column: str) -> int:

@@ -54,7 +54,7 @@ def store(tmp_path: Path) -> TableStore:
         ("alarm_interval", [alarm], ALARM_INTERVAL),
         ("sample_step", steps, SAMPLE_STEP),
     ):
-        store.replace(f"silver/{name}", pa.Table.from_pylist(rows, schema=schema), 0)
+        store.replace(f"silver/{name}", pa.Table.from_pylist(rows, schema=schema), 0, "start_ns")
     return store
 
 

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from penstock.spark.tables import files  # noqa: E402
 from penstock.spark.tables import store as stores  # noqa: E402
-from penstock.spark.tables.files import WrittenFile, write_file  # noqa: E402
+from penstock.spark.tables.files import WrittenFile, write_days  # noqa: E402
 from penstock.spark.tables.loading import newest  # noqa: E402
 from penstock.spark.tables.store import DeltaStore, ParquetStore, TableStore, existing_store  # noqa: E402
+from penstock.spark.tables.upkeep import compact  # noqa: E402
 
 NAME = "gold/t"
 
@@ -49,8 +50,11 @@ def test_rows_from_a_moment_on_are_replaced(store: TableStore) -> None:
     store.replace(NAME, rows(d=6), 3, "at", 5)
     assert content(store) == {"a": 1, "d": 6}
     assert store.batch(NAME) == 3
-    store.replace(NAME, rows(e=0), 4)
+    store.replace(NAME, rows(e=0), 4, "at", 0)
     assert content(store) == {"e": 0}
+    for number in range(2):
+        store.replace("gold/latency", rows(e=number), number)
+        assert store.read("gold/latency") == rows(e=number)
 
 
 def test_files_of_tasks_are_added_with_how_far_they_go(store: TableStore) -> None:
@@ -84,8 +88,7 @@ def test_files_take_the_place_of_rows_from_a_moment_on(
             times = [from_ + dice.randrange(20) for _ in range(dice.randrange(9))]
             new.append({f"{batch}-{part}-{at}": time for at, time in enumerate(times)})
         written = [
-            write_file(store.place(NAME), f"part-{batch}-{at}.parquet", rows(**one), "at")
-            for at, one in enumerate(new)
+            file for one in new for file in write_days(store.place(NAME), batch, rows(**one), "at")
         ]
         (store.place(NAME) / f"part-{batch}-x.parquet").write_bytes(
             b"of a task that was done twice"
@@ -97,7 +100,7 @@ def test_files_take_the_place_of_rows_from_a_moment_on(
         assert content(store) == expected
         assert store.batch(NAME) == batch
         if isinstance(store, ParquetStore):
-            left = {str(path) for path in store.place(NAME).glob("part-*.parquet")}
+            left = {str(path) for path in store.place(NAME).glob("**/part-*.parquet")}
             assert left == set(store.files(NAME))
         assert newest(store, NAME, "at") == max(expected.values(), default=0)
 
@@ -108,34 +111,37 @@ def test_delta_tables_are_gone_on_with(tmp_path: Path) -> None:
     assert (again.batch(NAME), content(again)) == (5, {"a": 1})
 
 
-def test_many_small_versions_are_tidied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "TIDY_EVERY", 4)
+def test_a_run_is_not_let_beside_another_one(tmp_path: Path) -> None:
+    """Whoever was overtaken by a compaction plans again; by another batch he is refused."""
     store = DeltaStore(tmp_path)
-    for number in range(7):
-        store.replace(NAME, rows(**{f"n{number}": number}), number, "at", number)
-    assert content(store) == {f"n{number}": number for number in range(7)}
-    assert len(store.files(NAME)) < 7
-    assert store.batch(NAME) == 6
+    for batch, number in enumerate((1, 2, 3)):
+        (part,) = write_days(store.place(NAME), batch, rows(**{f"n{number}": number}), "at")
+        store.append(NAME, [part], rows().schema, batch, {})
+    table_of = store.table
 
+    def overtaken_by(what: Callable[[], object]) -> Callable[[str], Any]:
+        def stale(name: str) -> Any:
+            store.table = table_of  # type: ignore[method-assign]
+            table = table_of(name)
+            what()
+            return table
 
-def test_two_writers_are_not_both_let(tmp_path: Path) -> None:
-    place = tmp_path / NAME
-    first = DeltaStore(tmp_path)
-    first.replace(NAME, rows(a=1), 0)
-    pq.write_table(rows(b=2), place / "part-1.parquet")
-    part = WrittenFile("part-1.parquet", (place / "part-1.parquet").stat().st_size, 1)
-    late = DeltaStore(tmp_path)
-    table = late._table(NAME)
-    late._table = lambda name: table  # type: ignore[method-assign]
-    first.append(NAME, [part], rows().schema, 1, {})
+        return stale
+
+    other = DeltaStore(tmp_path)
+    store.table = overtaken_by(lambda: list(compact(other, is_dry=False)))  # type: ignore[method-assign, assignment]
+    store.exchange(NAME, [], rows().schema, 5, "at", 2)
+    assert content(store) == {"n1": 1}
+    late = overtaken_by(lambda: other.replace(NAME, rows(a=1), 6, "at", 5))
+    store.table = late  # type: ignore[method-assign, assignment]
     with pytest.raises(OperatorError, match="another `penstock pipeline"):
-        late.append(NAME, [part], rows().schema, 1, {})
-    assert content(first) == {"a": 1, "b": 2}
+        store.replace(NAME, rows(b=1), 7, "at", 5)
+    assert content(store) == {"n1": 1, "a": 1} and store.batch(NAME) == 6
 
 
 def test_a_place_that_delta_tables_are_not_found_in_is_refused(tmp_path: Path) -> None:
     store = DeltaStore(tmp_path / "a bä")
-    store.replace(NAME, rows(a=1), 0)
+    store.replace(NAME, rows(a=1), 0, "at")
     assert content(store) == {"a": 1}
     with pytest.raises(OperatorError, match="a % in its path"):
         DeltaStore(tmp_path / "a%20b")
@@ -144,7 +150,7 @@ def test_a_place_that_delta_tables_are_not_found_in_is_refused(tmp_path: Path) -
 def test_delta_tables_are_not_taken_for_plain_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    DeltaStore(tmp_path).replace(NAME, rows(a=1), 0)
+    DeltaStore(tmp_path).replace(NAME, rows(a=1), 0, "at")
     monkeypatch.setattr("penstock.spark.tables.store.importlib.util.find_spec", lambda name: None)
     for opened in (stores.open_store, existing_store):
         with pytest.raises(OperatorError, match="install deltalake"):
@@ -153,7 +159,7 @@ def test_delta_tables_are_not_taken_for_plain_ones(
 
 
 def test_plain_tables_are_made_anew(tmp_path: Path) -> None:
-    ParquetStore(tmp_path).replace(NAME, rows(a=1), 5)
+    ParquetStore(tmp_path).replace(NAME, rows(a=1), 5, "at")
     (tmp_path / "gold" / "mine.txt").write_text("keep")
     assert content(existing_store(tmp_path)) == {"a": 1}
     assert content(ParquetStore(tmp_path)) == {}

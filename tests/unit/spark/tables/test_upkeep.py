@@ -1,0 +1,148 @@
+"""Compaction, expiry and vacuum of Delta tables: no row is changed, and none goes too early."""
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pytest.importorskip("deltalake", reason="deltalake is not installed")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from penstock.base.errors import OperatorError  # noqa: E402
+from penstock.spark.schema.arrow_columns import ALARM_INTERVAL, BLOCK_INTERVAL, HELD_TIME  # noqa: E402
+from penstock.spark.tables import upkeep  # noqa: E402
+from penstock.spark.tables.files import DAY_NS, day_of, write_days  # noqa: E402
+from penstock.spark.tables.store import FLOOR, DeltaStore, ParquetStore  # noqa: E402
+from penstock.spark.tables.upkeep import compact, expire, tables_to_keep, vacuum  # noqa: E402
+
+HELD, HOLDS, ALARMS = "gold/held_time", "silver/block_interval", "silver/alarm_interval"
+NOW_NS = 20_000 * DAY_NS + DAY_NS // 2
+
+
+def held(*days: float) -> Any:
+    """A row for each day before NOW_NS, or part of one."""
+    rows = [
+        {"bucket_ns": NOW_NS - round(day * DAY_NS), "actor": f"a{day}", "held_ns": 1}
+        for day in days
+    ]
+    return pa.Table.from_pylist(rows, schema=HELD_TIME)
+
+
+def append(store: DeltaStore, name: str, rows: Any, column: str, batch: int) -> None:
+    parts = write_days(store.place(name), batch, rows, column)
+    store.exchange(name, parts, rows.schema, batch, column, 1 << 62)
+
+
+def actors(store: DeltaStore) -> list[str]:
+    table = store.read(HELD)
+    return [] if table is None else sorted(table["actor"].to_pylist())
+
+
+def open_hold(began_days: float, last_days: float) -> Any:
+    """Days before NOW_NS: when it began, and when its broker said something for the last time."""
+    row = dict.fromkeys(BLOCK_INTERVAL.names, "")
+    times = {
+        "start_ns": NOW_NS - round(began_days * DAY_NS),
+        "end_ns": NOW_NS - round(last_days * DAY_NS),
+    }
+    return pa.Table.from_pylist([{**row, **times, "closed_by": "end_of_data"}], BLOCK_INTERVAL)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> DeltaStore:
+    return DeltaStore(tmp_path)
+
+
+def test_files_of_a_day_become_one_and_readers_of_the_old_version_go_on(store: DeltaStore) -> None:
+    for batch in range(6):
+        append(store, HELD, held(0.1 * batch, 3 + 0.01 * batch), "bucket_ns", batch)
+    before, old = actors(store), store.files(HELD)
+    (told,) = compact(store, is_dry=True)
+    assert (told.files, told.days[0], len(told.days), store.files(HELD)) == (
+        12, "2024-10-01", 2, old,
+    )  # fmt: skip
+    assert list(compact(store, is_dry=False)) == [told]
+    assert (len(store.files(HELD)), actors(store), store.batch(HELD)) == (2, before, 5)
+    assert list(compact(store, is_dry=False)) == []
+    # Nothing that was there a moment ago is gone from the disk, until it has been for an hour.
+    assert list(vacuum(store, is_dry=False)) == []
+    assert all(pq.read_metadata(file).num_rows for file in old)
+    spans = {(file.low, file.high, day_of(file.path)) for file in store.live(HELD, "bucket_ns")}
+    assert (NOW_NS - round(0.5 * DAY_NS), NOW_NS, "2024-10-04") in spans
+    (gone,) = vacuum(store, is_dry=True, grace_hours=0)
+    assert gone.files == 12 and all(Path(file).exists() for file in old)
+    list(vacuum(store, is_dry=False, grace_hours=0))
+    assert not any(Path(file).exists() for file in old) and actors(store) == before
+
+
+def test_what_tasks_left_behind_goes_after_an_hour(store: DeltaStore) -> None:
+    append(store, HELD, held(0), "bucket_ns", 0)
+    young, old = (store.place(HELD) / f"date=2024-10-04/part-{one}.parquet" for one in "yo")
+    for path in (young, old):
+        path.write_bytes(b"of a task that died")
+    os.utime(old, (time.time() - 7200, time.time() - 7200))
+    assert [one.files for one in vacuum(store, is_dry=False)] == [1]
+    assert young.exists() and not old.exists() and actors(store) == ["a0"]
+
+
+def test_whole_days_go_and_bronze_earlier_than_the_rest(store: DeltaStore) -> None:
+    days = (0, 2, 5, 9.4, 9.6)
+    for name in (HELD, "bronze/events"):
+        append(store, name, held(*days), "bucket_ns", 0)
+    expected = [("bronze/events", 3), (HELD, 1)]
+    for is_dry in (True, False):
+        told = list(expire(store, 9 * DAY_NS, 4 * DAY_NS, NOW_NS, is_dry))
+        assert [(one.table, one.rows) for one in told] == expected
+        # 9.4 and 9.6 days ago were two days; of the later one a part is younger than that.
+        assert ("a9.6" in actors(store)) == is_dry
+    assert actors(store) == ["a0", "a2", "a5", "a9.4"]
+    assert store.number("bronze/events", FLOOR) == 19_996 * DAY_NS
+    assert list(expire(store, 9 * DAY_NS, 4 * DAY_NS, NOW_NS, is_dry=False)) == []
+
+
+@pytest.mark.parametrize(("last_days", "left"), [(0.0, ["a0", "a5"]), (2.0, ["a0"])])
+def test_what_is_open_is_kept_while_its_broker_is_there(
+    store: DeltaStore, last_days: float, left: list[str]
+) -> None:
+    append(store, HELD, held(0, 5, 9), "bucket_ns", 0)
+    append(store, HOLDS, open_hold(6.0, last_days), "start_ns", 0)
+    append(store, ALARMS, ALARM_INTERVAL.empty_table(), "start_ns", 0)
+    list(expire(store, DAY_NS, DAY_NS, NOW_NS, is_dry=False))
+    assert actors(store) == left
+    assert (store.read(HOLDS) is not None) == (last_days == 0.0)
+
+
+def test_beside_a_writer_no_row_is_lost_and_none_is_there_twice(tmp_path: Path) -> None:
+    """A writer that takes back its last rows with every batch, as a run that follows does."""
+    store, over = DeltaStore(tmp_path), threading.Event()
+    append(store, HELD, held(3), "bucket_ns", 0)
+    merged: list[upkeep.Done] = []
+
+    def tidy() -> None:
+        while not over.is_set():
+            merged.extend(compact(DeltaStore(tmp_path), is_dry=False))
+            list(vacuum(DeltaStore(tmp_path), is_dry=False))
+
+    thread = threading.Thread(target=tidy)
+    thread.start()
+    try:
+        for batch in range(1, 60):
+            new = held(1 - batch / 100, 0.99 - batch / 100)
+            store.replace(HELD, new, batch, "bucket_ns", NOW_NS - round((1 - batch / 100) * DAY_NS))
+    finally:
+        over.set()
+        thread.join()
+    expected = [*(f"a{1 - batch / 100}" for batch in range(1, 60)), f"a{0.99 - 59 / 100}", "a3"]
+    assert actors(store) == sorted(expected)
+    assert merged
+
+
+def test_plain_parquet_has_nothing_to_keep(tmp_path: Path) -> None:
+    ParquetStore(tmp_path).replace(HELD, held(1), 0, "bucket_ns")
+    with pytest.raises(OperatorError, match="there is nothing to expire"):
+        tables_to_keep(tmp_path, "expire")
