@@ -72,7 +72,7 @@ from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 from penstock.storage.layout.files import Directory
 from penstock.storage.log.parked import forget_all
-from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP
+from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP, QUEUE_SAMPLE, CountSample
 
 NS_PER_MS = 1_000_000
 
@@ -294,6 +294,15 @@ class Broker:
         self.recorder.record(ACTOR_UP, actor.identity, "", "", 0)
         return actor
 
+    def queue_gone(self, actor: QueueActor) -> None:
+        """Put its last counts on record: samples are a second apart, and what passed since the last
+        one would be in none."""
+        recorder, counts, now_ns = self.recorder, actor.messages, self.clock.monotonic_ns()
+        passed = (int(counts.publish_count), int(counts.deliver_count), int(counts.ack_count))
+        held, last = (0, 0, 0), (recorder.next_seq, now_ns, QUEUE_SAMPLE, actor.identity)
+        recorder.keep(CountSample(*last, *held, *passed, 0))
+        recorder.record_at(now_ns, ACTOR_DOWN, actor.identity, "", "", 0)
+
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
         self.policy_manager.exchange_made(vhost.name, exchange)
 
@@ -333,6 +342,7 @@ class Broker:
         vhost.exchange_added = self.delays.exchange_made
         vhost.queue_added = self.streams.queue_made
         vhost.catalogue = self.catalogue
+        vhost.queue_gone = self.queue_gone
 
     def set_user(self, user: UserConfig) -> None:
         """A new user with a hashed password, or another password for one of these."""

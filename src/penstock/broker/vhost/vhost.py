@@ -35,8 +35,8 @@ class VirtualHost:
     many queues clients may declare, NEVER for any number; hidden_count: those of `queues` that do
     not count as theirs; has_alarm_actions: a policy has said of one of them what an alarm does to
     publishes for it; exchange_added, queue_added: called for every new one, the latter to give
-    durable queues their way to the disk; catalogue: told of every change, keeps what is
-    durable."""
+    durable queues their way to the disk; queue_gone: for every one that goes;
+    catalogue: told of every change, keeps what is durable."""
 
     __slots__ = (
         "allows_immediate",
@@ -50,6 +50,7 @@ class VirtualHost:
         "name",
         "owned",
         "queue_added",
+        "queue_gone",
         "queue_limit",
         "queues",
         "queues_max",
@@ -73,6 +74,7 @@ class VirtualHost:
         self.listeners: dict[Callable[[QueueActor], None], None] = {}
         self.exchange_added: Callable[[VirtualHost, Exchange], None] | None = None
         self.queue_added: Callable[[QueueActor], None] | None = None
+        self.queue_gone: Callable[[QueueActor], None] | None = None
         self.catalogue: Catalogue = NOTHING_KEPT
         for exchange_name, kind in PREDECLARED:
             internal = exchange_name == "amq.rabbitmq.trace"
@@ -217,6 +219,8 @@ class VirtualHost:
             if not mine:
                 del self.owned[actor.owner]
         actor.finish(is_crash)
+        if self.queue_gone is not None:
+            self.queue_gone(actor)
         for listener in list(self.listeners):
             listener(actor)
 

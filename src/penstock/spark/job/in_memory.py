@@ -241,7 +241,7 @@ def time_in_state(events: Iterable[FlowEvent], bucket_ns: int) -> list[StateRow]
 
 
 def queue_depth(events: Iterable[FlowEvent]) -> list[DepthRow]:
-    """All queue samples in order of time."""
+    """All queue samples in order of time; a queue that comes into being has counted nothing yet."""
     return sorted(
         DepthRow(
             event.t_ns,
@@ -255,6 +255,7 @@ def queue_depth(events: Iterable[FlowEvent]) -> list[DepthRow]:
         )
         for event in events
         if event.kind == "queue_sample"
+        or (event.kind == "actor_up" and event.actor.startswith("queue:"))
     )
 
 

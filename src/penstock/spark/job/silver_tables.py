@@ -202,8 +202,10 @@ def consumer(found: Slice) -> pa.Table:
 
 
 def queue_depth(found: Slice) -> pa.Table:
-    """The samples of all queues."""
-    rows = found.of(found.mine, "queue_sample")
+    """The samples of all queues; one that comes into being has counted nothing yet."""
+    is_queue = np.array([name.startswith("queue:") for name in found.names], np.bool_)
+    rows = found.of(found.mine, "queue_sample", UP)
+    rows = rows[is_queue[found.codes["actor"][rows]]]
     numbers = [found.numbers[name][rows] for name in DEPTHS]
     queues = pc.utf8_slice_codeunits(found.texts("actor", rows), len("queue:"))
     return pa.table([found.numbers["t_ns"][rows], queues, *numbers], schema=QUEUE_DEPTH)

@@ -6,6 +6,10 @@ from penstock.broker.admin.event_feed import PATIENCE_NS
 from penstock.broker.stream.internal_stream import EVENT_STREAM
 from penstock.protocol import methods as m
 from penstock.server.recorder.event_writers import EventWriters
+from penstock.spark.job.in_memory import queue_depth
+from penstock.spark.report.summary import moved
+from penstock.spark.schema.formats import read_events
+from penstock.spark.schema.rows import Tables
 from penstock.telemetry.event_batch import decode_batch
 from penstock.telemetry.trace import encode_events, encode_header
 from tests.unit.broker.peer import Bed, Peer
@@ -63,3 +67,26 @@ def test_the_file_has_what_the_stream_has(tmp_path: Path) -> None:
     header, _, written = file.read_bytes().partition(b"\n")
     assert len(bodies) > 1 and lines == written
     assert encode_header(decode_batch(bodies[0])[0]) == header + b"\n"
+
+
+def test_messages_before_the_first_sample_and_after_the_last_are_counted(tmp_path: Path) -> None:
+    """Of a queue that lives for less than a second, twice, and of one that stays."""
+    bed = Bed(events_dir=str(tmp_path))
+    writers = EventWriters(bed.broker, "boot")
+    peer = bed.connect("client")
+    sent = taken = 0
+    for name, count in (("short", 3), ("stays", 5), ("short", 4)):
+        bed.later(PATIENCE_NS // 10)
+        peer.say(1, m.QueueDeclare(name))
+        peer.publish(name, *[b"body"] * count)
+        peer.say(1, m.BasicConsume(name, name, no_ack=True))
+        bed.later(PATIENCE_NS // 10)
+        taken += sum(one.body == b"body" for one in peer.heard())
+        sent += count
+        if name == "short":
+            peer.say(1, m.QueueDelete(name))
+        else:
+            writers.sample()
+    writers.close()
+    depths = queue_depth(read_events(tmp_path).events)
+    assert moved(Tables((), (), (), (), (), (), (), tuple(depths), ())) == (sent, taken) == (12, 12)
