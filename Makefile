@@ -4,6 +4,7 @@
 #     make install   make run       the broker in .venv, and its demonstration
 #     make test                     what matters of the tests, in a few minutes
 #     make test-all                 all of them: test-disk, -clients, -spark, -long, -compiled, -install
+#     make test-spark-versions      the connector in Spark 4.0, 4.1 and 4.2 (500 MB of disk each)
 #     make suites                   other projects' own tests, the long ones too (half an hour)
 #     make lint      types  format  ruff, mypy
 #     make bench     sim    fuzz    measure, simulate, feed garbage
@@ -42,12 +43,13 @@ LOCK := .venv-lock
 BARE := .venv-bare
 
 EXTRAS := demo,spark,spark-jre,pipelines
+SPARK_VERSIONS ?= 4.0 4.1 4.2
 SOURCES := $(shell find src/penstock -type f -not -name '*.pyc')
 DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
 .PHONY: help install run test test-disk test-clients test-spark test-long test-compiled
-.PHONY: test-install test-all suites lint types format bench bench-smoke sim fuzz docs
+.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke sim fuzz docs
 .PHONY: lock clean crash crash-kill crash-live model
 
 help:
@@ -93,6 +95,18 @@ test-long: $(TEST)/.stamp
 
 test-compiled: $(COMPILED)/.stamp
 	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest --layer compiled $(WORKERS) $(PYTEST_ARGS)
+
+# Only PySpark is another one; whatever else is installed is found behind it.
+test-spark-versions: $(TEST)/.stamp $(SPARK_VERSIONS:%=.venv-spark-%/.stamp)
+	for version in $(SPARK_VERSIONS); do \
+		PYTHONPATH=$(CURDIR)/.venv-spark-$$version PENSTOCK_TEST_BUILD=interpreted \
+			$(TEST)/bin/python -m pytest tests/spark/test_versions.py $(PYTEST_ARGS); \
+	done
+
+.venv-spark-%/.stamp: $(TEST)/.stamp
+	rm -rf .venv-spark-$*
+	$(TEST)/bin/python -m pip install --quiet --target .venv-spark-$* 'pyspark==$*.*'
+	@touch $@
 
 # The package alone, with the demonstration's clients, and whole: does every command answer?
 test-install: $(RUN)/.stamp
@@ -190,6 +204,6 @@ lock:
 	rm -rf $(LOCK)
 
 clean:
-	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) $(BARE) .venv-build .wheels .ci-logs build dist src/*.egg-info
+	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) $(BARE) .venv-spark-* .venv-build .wheels .ci-logs build dist src/*.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -75,6 +75,7 @@ LAYER_OF: Final = {
     "unit/sweep": LONG,
     "spark": SPARK,
     "spark/test_orders_long.py": LONG,
+    "spark/test_versions.py": LONG,
 }
 
 COMPILED_TOO: Final = (

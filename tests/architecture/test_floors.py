@@ -28,6 +28,8 @@ SEES_ONLY = {
 
 # Files of the connector that know PySpark; everything else there runs, and is tested, without it.
 KNOW_PYSPARK = {
+    "engines",
+    "filtering",
     "lease_source",
     "queue_source",
     "reader",

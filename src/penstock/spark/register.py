@@ -8,20 +8,21 @@ if TYPE_CHECKING:
 
 
 def register(spark: "SparkSession") -> None:
-    """Register the data source `amqp`, and `deltatable` where `deltalake` is installed;
-    once a session, and in each thread of one's own that starts queries or writes.
+    """Register the data source `amqp`, and `deltatable` where `deltalake` is installed and Spark is
+    4.2 or newer; once a session, and in each thread of one's own that starts queries or writes.
 
     Spark looks for a source in the session that is active in the thread, and a thread that Python
     has started has none, so that `amqp` is not found there. It has this one from now on.
     Raises: ImportError without the packages of `pip install penstock[spark]`.
     """
     # Imported here: the rest of the pipeline has to work without PySpark.
+    from penstock.spark.connector.common.engines import HAS_START
     from penstock.spark.connector.source import source_for
 
     _activate(spark)
     application = spark.conf.get("spark.app.name", "") or ""
     spark.dataSource.register(source_for(_cores_of(spark), application))
-    if importlib.util.find_spec("deltalake") is not None:
+    if HAS_START and importlib.util.find_spec("deltalake") is not None:
         from penstock.spark.tables.delta_table import DeltaTables
 
         spark.dataSource.register(DeltaTables)

@@ -1,4 +1,4 @@
-"""The data source `amqp` as PySpark 4.3 wants it: a thin shell around planners and decoders.
+"""The data source `amqp` as PySpark wants it: a thin shell around planners and decoders.
 
     from penstock.spark import register
     register(spark)
@@ -7,39 +7,28 @@
 Spark makes these objects anew in every process: in the planner, which lives as long as the query
 and has the connection, and in the workers, which get a pickled copy. So nothing is opened before it
 is needed, and what is open is never pickled.
-
-A batch read uses filters on offsets, queue names and times. Offsets and queues decide what is read,
-so their filters are done with. A time is known from rows only, so rows are left out before they go
-to Spark, which applies the filter again.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
-import pyarrow.compute as pc
+import pyspark
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
 )
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.engines import (
+    HAS_FILTERS,
+    DataSourceStreamArrowWriter,
+    fitted,
+)
 from penstock.spark.connector.common.opening import parse_and_find
 from penstock.spark.connector.common.options import SourceOptions, parse_source
 from penstock.spark.connector.common.plainly import plainly
@@ -49,14 +38,6 @@ from penstock.spark.connector.queue.queue_source import QueueStreamReader
 from penstock.spark.connector.sink.sink import BatchWriter, StreamWriter, make_sink
 from penstock.spark.connector.stream.stream_source import StreamBatchReader, StreamStreamReader
 
-OFFSET_END: Final = 2**63
-_COMPARE: Final[dict[type[Filter], Any]] = {
-    EqualTo: pc.equal,
-    GreaterThan: pc.greater,
-    GreaterThanOrEqual: pc.greater_equal,
-    LessThan: pc.less,
-    LessThanOrEqual: pc.less_equal,
-}
 ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 WAITS: Final = ("group",)
 """maxLagMessages and maxLagBytes are refused without it."""
@@ -67,76 +48,6 @@ NO_BATCH_READ: Final = (
     "it reads what is there, acknowledges after your sink has committed, and ends. Streams can be "
     "read with spark.read"
 )
-
-
-@plainly
-class FilteringBatchReader(StreamBatchReader):
-    """`spark.read` of streams with option filterPushdown. A class of its own, because Spark refuses
-    readers with `pushFilters` unless spark.sql.python.filterPushdown.enabled is true."""
-
-    def __init__(self, options: SourceOptions, shape: Shape) -> None:
-        super().__init__(options, shape)
-        self._first = 0
-        self._stop = OFFSET_END
-        self._queues: set[str] | None = None
-        self._times: list[tuple[type[Filter], datetime]] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Keep what can be used; those that Spark still has to look at."""
-        return [filter for filter in filters if not self._take(filter)]
-
-    def range_of(self, number: int) -> tuple[int, int]:
-        """Nothing of a queue that was not asked for, without a connection to it."""
-        if self._first >= self._stop:
-            return 0, 0
-        if self._queues is not None and self._options.queues[number] not in self._queues:
-            return 0, 0
-        first, stop = super().range_of(number)
-        return max(first, self._first), min(stop, self._stop)
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Arrow batches without rows of other times; in a worker."""
-        for batch in super().read(partition):
-            yield kept(batch, self._times)
-
-    def _take(self, filter: Filter) -> bool:
-        """Whether Spark need not look at it any more."""
-        if isinstance(filter, IsNotNull):
-            return filter.attribute in (("offset",), ("queue",))
-        if not isinstance(filter, EqualTo | In | GreaterThan | GreaterThanOrEqual | LessThan
-                          | LessThanOrEqual):  # fmt: skip
-            return False
-        column = filter.attribute
-        if column == ("offset",) and not isinstance(filter, In):
-            return isinstance(filter.value, int) and self._narrow(filter, filter.value)
-        if column == ("queue",) and isinstance(filter, EqualTo | In):
-            names = filter.value if isinstance(filter, In) else (filter.value,)
-            asked = {str(name) for name in names}
-            self._queues = asked if self._queues is None else self._queues & asked
-            return True
-        is_time = column == ("timestamp",) and not isinstance(filter, In)
-        if is_time and isinstance(filter.value, datetime):
-            self._times.append((type(filter), filter.value))
-        return False
-
-    def _narrow(self, filter: Filter, value: int) -> bool:
-        if isinstance(filter, EqualTo | GreaterThanOrEqual):
-            self._first = max(self._first, value)
-        if isinstance(filter, GreaterThan):
-            self._first = max(self._first, value + 1)
-        if isinstance(filter, EqualTo | LessThanOrEqual):
-            self._stop = min(self._stop, value + 1)
-        if isinstance(filter, LessThan):
-            self._stop = min(self._stop, value)
-        return True
-
-
-def kept(batch: Any, times: Sequence[tuple[type[Filter], datetime]]) -> Any:
-    """The rows of an Arrow batch whose timestamp passes all of `times`; null passes none."""
-    for kind, moment in times:
-        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        batch = batch.filter(_COMPARE[kind](batch.column("timestamp"), moment))
-    return batch
 
 
 @plainly
@@ -164,10 +75,10 @@ class AmqpDataSource(DataSource):
         shape = shape_of(options)
         check_schema(schema, shape)
         if options.mode == "stream":
-            return StreamStreamReader(options, shape)
+            return fitted(StreamStreamReader(options, shape))
         if options.mode == "lease":
-            return LeaseStreamReader(options, shape)
-        return QueueStreamReader(options, shape)
+            return fitted(LeaseStreamReader(options, shape))
+        return fitted(QueueStreamReader(options, shape))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`. Raises: OperatorError, also for an ordinary queue."""
@@ -178,6 +89,14 @@ class AmqpDataSource(DataSource):
         shape = shape_of(options)
         check_schema(schema, shape)
         if options.wants_pushdown:
+            if not HAS_FILTERS:
+                raise OperatorError(
+                    f"option filterPushdown needs Spark 4.1 or newer, and this is "
+                    f"{pyspark.__version__}: leave it out"
+                )
+            # Imported here: older versions of Spark have no filters.
+            from penstock.spark.connector.stream.filtering import FilteringBatchReader
+
             return FilteringBatchReader(options, shape)
         return StreamBatchReader(options, shape)
 

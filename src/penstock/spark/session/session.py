@@ -43,14 +43,18 @@ _ADDRESS: Final = re.compile(r"\[?([^\]]+?)\]?:(\d+)")
 CORES_MAX: Final = 2
 DRIVER_MEMORY: Final = "1g"
 
+_STREAMING: Final = "org.apache.spark.sql.execution.streaming" + (
+    "" if pyspark.__version__.startswith("4.0.") else ".checkpointing"
+)
 LATENCY_SETTINGS: Final[dict[str, str]] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        f"{_STREAMING}.FileSystemBasedCheckpointFileManager"
     ),
 }
-"""What halves a micro-batch: no delayed acknowledgements of TCP between Java and Python, and
-checkpoint files without a process for each, which is for checkpoints on a local disk."""
+"""What halves a micro-batch: no delayed acknowledgements of TCP between Java and Python, which
+Spark 4.0 cannot avoid, and checkpoint files without a process for each, which is for checkpoints on
+a local disk."""
 
 _SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
     "spark.ui.enabled": "false",

@@ -18,16 +18,16 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+
+from penstock.base.errors import OperatorError
+from penstock.spark.connector.common import offsets
+from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.engines import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-
-from penstock.base.errors import OperatorError
-from penstock.spark.connector.common import offsets
-from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.lag import Progress
 from penstock.spark.connector.common.options import SourceOptions, of_queue
 from penstock.spark.connector.common.plainly import plainly

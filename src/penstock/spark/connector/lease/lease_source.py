@@ -19,13 +19,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.engines import ReadLimit
 from penstock.spark.connector.common.kinds import LEASES
 from penstock.spark.connector.common.labels import in_task
 from penstock.spark.connector.common.link import QueueLink

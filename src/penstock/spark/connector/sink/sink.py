@@ -14,15 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.common.endpoint import labelled
+from penstock.spark.connector.common.engines import DataSourceStreamArrowWriter
 from penstock.spark.connector.common.options import EXACTLY_ONCE, SinkOptions, parse_sink
 from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.sink.committer import (

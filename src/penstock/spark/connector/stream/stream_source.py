@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.engines import ReadLimit
 from penstock.spark.connector.common.lag import Told
 from penstock.spark.connector.common.offsets import (
     beginning_of,
