@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Final
 
 SECONDS_MAX: Final = 120.0
-LACKING: Final = {
+LACKING: Final[dict[tuple[str, ...], tuple[str, int]]] = {
     # Words of the command line, the extra without which it does not work, its exit status then.
     ("run",): ("demo", 2),
     ("sweep",): ("spark", 2),
+    ("pipeline", "run", "--input", "events", "--tables", "tables"): ("spark", 2),
 }
+WITHOUT_SPARK: Final = ("run", "--duration", "0.1", "--report", "report")
+"""With the clients of the demonstration and no Spark it checks, and says what is left out."""
 WITHOUT_EXTRAS: Final = (("version",), ("store", "check", "--data", "nowhere"))
 
 
@@ -47,6 +50,9 @@ def wrong_with(environment: Path, extras: set[str]) -> list[str]:
             done = ask(environment, words, folder)
             if "Traceback" in done.stderr or "ModuleNotFoundError" in done.stderr:
                 found.append(f"penstock {' '.join(words)}: {done.stderr.strip()[-300:]}")
+        events = Path(folder) / "events" / "events-a.jsonl"
+        events.parent.mkdir()
+        events.touch()
         for words, (extra, status) in LACKING.items():
             if extra in extras:
                 continue
@@ -54,6 +60,11 @@ def wrong_with(environment: Path, extras: set[str]) -> list[str]:
             said = (done.stdout + done.stderr).strip()
             if done.returncode != status or f"penstock[{extra}]" not in said or "\n" in said:
                 found.append(f"penstock {' '.join(words)} without {extra}: {said[-300:]}")
+        if "demo" in extras and "spark" not in extras:
+            done = ask(environment, WITHOUT_SPARK, folder)
+            told = [line for line in done.stdout.splitlines() if "penstock[spark]" in line]
+            if "✔ no confirmed message lost" not in done.stdout or len(told) != 1:
+                found.append(f"penstock run without spark: {(done.stdout + done.stderr)[-900:]}")
     print(f"asked {len(commands)} commands of {environment}, extras: {' '.join(extras) or 'none'}")
     return found
 

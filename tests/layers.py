@@ -65,7 +65,7 @@ LAYER_OF: Final = {
     "property/test_protocol_round_trips.py": LONG,
     "spec/test_crowd_scenarios.py": LONG,
     "spec/test_strategy_scenarios.py": LONG,
-    "unit/spark/job/test_in_memory.py": LONG,
+    "unit/spark/report/test_whole_report.py": LONG,
     "unit/test_native_build.py": LONG,
     "simulation/test_attribution_lab.py": LONG,
     "simulation/test_delay_bugs.py": LONG,

@@ -6,8 +6,8 @@ import pytest
 
 from bench.pipeline import WARM_UP_EVENTS
 from bench.pipeline_events import SHAPES, write_events
-from penstock.spark.blame.intervals import block_intervals
-from penstock.spark.schema.formats import read_events
+from tests.spark.oracle_input import read_events
+from tests.spark.oracle_intervals import block_intervals
 
 GATES = {"pressed": (0.9, 1.0), "calm": (0.1, 0.3), "random": (0.9, 1.0)}
 """Their share of all events."""

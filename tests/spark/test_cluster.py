@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from penstock.spark.java import JavaHome
-from penstock.spark.job.about import read_about
-from penstock.spark.job.pipeline import PLAIN_ASKED, open_updater, stored_tables
 from penstock.spark.tables.loading import load_tables
 from penstock.spark.tables.store import existing_store
+from tests.spark import oracle
 from tests.spark.cluster import standalone
 from tests.spark.synthetic import World, write_world
 from tests.spark.through_amqp import publish, queue_at, read_stream
@@ -69,12 +68,7 @@ def test_the_pipeline_makes_the_same_tables_on_a_cluster(java: JavaHome, tmp_pat
     with standalone(java.home, tmp_path) as master:
         command = ("penstock.cli.main", "pipeline", "run", "--input", str(tmp_path / "in"))
         assert master in run(*command, "--tables", str(tmp_path / "tables"), "--master", master)
-    plain = tmp_path / "plain"
-    with open_updater(tmp_path / "in", plain, PLAIN_ASKED, 10**9) as updater:
-        updater.update()
-    about = read_about(plain)
-    assert about is not None
-    expected = stored_tables(plain, about)
+    expected = oracle.of_directory(tmp_path / "in", 10**9)
     for name, found, twin in zip(
         expected._fields, load_tables(existing_store(tmp_path / "tables")), expected, strict=True
     ):

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
-from penstock.spark.schema.formats import EventLog, TraceLog, read_events
 from penstock.spark.schema.rows import Tables
+from tests.spark import oracle
 from tests.spark.ground_truth import SHARE_MIN, named_share
 from tests.spark.injected_causes import KINDS, drawn, record
+from tests.spark.oracle_input import EventLog, TraceLog, read_events
 
 RUNS_OF_EACH = 6
 
 
 def analysed(log: EventLog) -> Tables:
-    return in_memory.analyse(log, TraceLog((), 0), BUCKET_NS)
+    return oracle.analyse(log, TraceLog((), 0), BUCKET_NS)
 
 
 def unbalanced(tables: Tables) -> list[tuple[int, str]]:

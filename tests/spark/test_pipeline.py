@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.summary import TableSource, summarise
-from penstock.spark.schema.formats import EVENT_FILES, read_events, read_run, read_traces
+from penstock.spark.schema.formats import EVENT_FILES, read_run
 from penstock.spark.schema.rows import Counts, Tables
+from tests.spark import oracle
 from tests.spark.ground_truth import SHARE_MIN, named_share
 from tests.spark.injected_causes import drawn, record
 from tests.spark.marks import IN_SPARK
+from tests.spark.oracle_input import read_events, read_traces
 from tests.spark.synthetic import World, write_world
 
 SLOW_CONSUMERS, SLOW_DISK = 9, 4
@@ -47,7 +48,7 @@ def analysed(job: Any) -> tuple[Tables, Counts]:
 def twin_of(directory: Path, origin_ns: int = 0) -> Tables:
     """What plain Python makes of the same input."""
     events, traces = read_events(directory), read_traces(directory)
-    return in_memory.analyse(events, traces, BUCKET_NS, origin_ns)
+    return oracle.analyse(events, traces, BUCKET_NS, origin_ns)
 
 
 def assert_same(tables: Tables, twin: Tables) -> None:
@@ -62,7 +63,7 @@ def test_spark_and_plain_python_agree(job_on: Callable[..., Any], tmp_path: Path
     assert_same(tables, twin_of(tmp_path / "in", origin_ns))
     assert (counts.events_missing, counts.unreadable_lines) == (3, 1)
     run = read_run(tmp_path / "in")
-    summary = summarise(tables, run, TableSource("spark", "", *counts))
+    summary = summarise(tables, run, TableSource("", *counts))
     broken = {promise.name for promise in summary.promises if promise.state != "kept"}
     assert len(broken) == 2, broken
     assert {cause.cause for cause in summary.causes} == {

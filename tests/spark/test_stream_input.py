@@ -9,11 +9,11 @@ import pytest
 from penstock.protocol.values import Table
 from penstock.spark.input.stream_input import InputAway, StreamInput
 from penstock.spark.job.pipeline import BUCKET_NS
-from penstock.spark.schema.formats import read_events
 from penstock.spark.tables.loading import load_tables
 from penstock.spark.tables.store import open_store
 from tests.conformance.live import penstock_process
 from tests.spark.marks import IN_SPARK
+from tests.spark.oracle_input import read_events
 from tests.spark.through_amqp import patiently
 
 pytestmark = IN_SPARK

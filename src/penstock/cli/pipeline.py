@@ -14,17 +14,8 @@ from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.spark.input.pipeline_input import FileInput, PipelineInput
 from penstock.spark.input.stream_input import StreamInput, is_address
-from penstock.spark.job.about import read_about, write_csv
-from penstock.spark.job.pipeline import (
-    PLAIN_ASKED,
-    choose_engine,
-    follow,
-    open_updater,
-    stored_tables,
-)
-from penstock.spark.job.pipeline import (
-    report as make_report,
-)
+from penstock.spark.job.pipeline import follow, open_updater, spark_java, stored_tables
+from penstock.spark.job.pipeline import report as make_report
 from penstock.spark.report.promises import MARKS
 from penstock.spark.report.summary import Summary
 from penstock.spark.schema.formats import require_input
@@ -93,26 +84,23 @@ def pipeline() -> None:
 )
 @click.option("--keep", type=_AGE, help="Of the tables, while it runs: 30d. See `expire`.")
 @click.option("--keep-bronze", type=_AGE, help="Of events and traces, if it is another: 7d.")
-@click.option("--no-spark", is_flag=True, help="Work in plain Python, in memory.")
 def run(
     place: str, tables: Path, master: str, is_following: bool, every: float, bucket: float,
-    keep: int | None, keep_bronze: int | None, no_spark: bool,
+    keep: int | None, keep_bronze: int | None,
 ) -> None:  # fmt: skip
     """Bring the tables up to the input: only what is new is worked on, nothing is counted twice."""
     source_place = _input(place)
     # Spark's JVM ends with this process, but only if the session is closed on the way out.
     signal.signal(signal.SIGTERM, _stop)
-    engine = PLAIN_ASKED if no_spark else choose_engine(master)
-    if engine.java is None and master:
-        click.echo(f"--master is not used: {engine.note}", err=True)
-    if engine.java is not None:
-        click.echo(f"start    Spark on {engine.note}; it takes some seconds")
+    java = spark_java()
+    click.echo(f"start    Spark on Java {java.version} ({java.source}); it takes some seconds")
+    width_ns = round(bucket * NS_PER_S)
     try:
-        with open_updater(source_place, tables, engine, round(bucket * NS_PER_S)) as updater:
+        with open_updater(source_place, tables, java, width_ns, master) as updater:
             updater.keep(keep, keep if keep_bronze is None else keep_bronze)
             if is_following:
                 click.echo(f"follow   every {every:g} s until Ctrl-C; a line when something came")
-                follow(updater, every, click.echo)
+                follow(updater.follow, every, click.echo)
             source = updater.update().source
     except KeyboardInterrupt:
         click.echo("stopped; the tables are whole, and the next run goes on from here", err=True)
@@ -131,7 +119,7 @@ def run(
 def compact(tables: Path, is_dry: bool) -> None:
     """Put small files of a day together, and remove from the disk what no version of a table has
     needed for an hour. A run that follows may go on meanwhile."""
-    # Optional: an installation with plain tables alone does not need it.
+    # Optional: an installation without the extra has a broker all the same.
     from penstock.spark.tables import upkeep
 
     store = upkeep.tables_to_keep(tables, "compact")
@@ -183,15 +171,11 @@ def _tell(what: str, done: Iterable["Done"], is_dry: bool) -> None:
 def report(tables: Path, output: Path, export: str | None) -> None:
     """One page with charts and advice; its summary here. Exit status: 1 for a broken promise."""
     summary = make_report(tables, output)
-    about = read_about(tables)
-    assert about is not None, "a report was made of it"
-    if export == "csv":
-        write_csv(output / "tables", stored_tables(tables, about))
-    elif export == "parquet":
-        # Optional: an export as CSV does not need it.
-        from penstock.spark.tables.loading import write_parquet
+    if export is not None:
+        # Optional: an installation without the extra has a broker all the same.
+        from penstock.spark.tables.loading import export as write_tables
 
-        write_parquet(output / "tables", stored_tables(tables, about))
+        write_tables(output / "tables", stored_tables(tables), export)
     show(summary)
     click.echo(f"report   {output / 'index.html'}")
     sys.exit(0 if summary.is_kept else 1)

@@ -6,8 +6,9 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from rich.console import Console
 
 import penstock
 from penstock.base.errors import OperatorError
+from penstock.demo.checks import traced
 from penstock.demo.children import HOST, Children, choose_port
 from penstock.demo.fleet import Fleet, client_versions, cpu_text, declare_queues, drain_deadline_ns
 from penstock.demo.scenario import (
@@ -28,10 +30,11 @@ from penstock.demo.scenario import (
     DemoPlan,
     phases,
 )
-from penstock.demo.screen import EventTail, Screen, StatusLine
+from penstock.demo.screen import Screen, StatusLine, look
 from penstock.demo.spark_act import SparkAct, SparkActResult
-from penstock.spark.job.pipeline import choose_engine
-from penstock.spark.report.promises import Promise
+from penstock.server.control.control_client import control_path
+from penstock.spark.job.pipeline import spark_java
+from penstock.spark.report.promises import MARKS, Promise
 from penstock.spark.report.summary import Summary
 from penstock.spark.schema.formats import TABLES, Phase, RunDescription, write_run
 
@@ -40,27 +43,21 @@ EXIT_BROKEN_PROMISE: Final = 1
 EXIT_CANNOT_RUN: Final = 2
 EXIT_INTERRUPTED: Final = 130
 ANALYSIS_SECONDS_MAX: Final = 180.0
-DEFAULT_PORT: Final = 5672
 CLIENTS: Final = ("pika", "aio_pika", "celery")
 INSTALL: Final = 'pip install "penstock[demo]"'
-
-_MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """port: 0..65535, 0 for any free one. duration_scale: 0.1..10, factor on the length of every
-    phase. with_spark: False analyses in plain Python. keep_events: keep events and traces beside
-    the report. report_dir: made if missing. seed: of message bodies. url: drive this broker instead
-    of starting one, "" to start one; there are no flow events then."""
+    phase. keep_events: keep events and traces beside the report. report_dir: made if missing. seed:
+    of message bodies."""
 
     port: int = 0
     duration_scale: float = 1.0
-    with_spark: bool = True
     keep_events: bool = False
     report_dir: Path = Path("penstock-report")
     seed: int = 1
-    url: str = ""
 
 
 def run(options: RunOptions) -> int:
@@ -93,12 +90,12 @@ class _Run:
         self._children = Children(self._directory)
         self._fleet = Fleet(self._children, self._directory)
         self._outcome: SparkActResult | None = None
+        self._no_spark = ""
 
     async def whole(self) -> int:
         _require_clients()
         _require_scale(self._options.duration_scale)
-        if self._options.with_spark:
-            self._look_for_spark()
+        self._look_for_spark()
         task = asyncio.current_task()
         assert task is not None, "this coroutine runs as the main task"
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -118,10 +115,11 @@ class _Run:
 
     def _look_for_spark(self) -> None:
         """Without Spark the rest of the run is still worth seeing: say what it lacks, and go on."""
-        engine = choose_engine()
-        if engine.java is None:
-            self._screen.say(f" – spark     left out; the report is made by {engine.note}")
-            self._options = replace(self._options, with_spark=False)
+        try:
+            spark_java()
+        except OperatorError as fault:
+            self._no_spark = str(fault)
+            self._screen.say(" – spark     left out, and with it the report: see the last lines")
 
     def _interrupt(self, task: asyncio.Task[int]) -> None:
         # Only once: a second Ctrl-C must not interrupt the ending of the children.
@@ -134,9 +132,6 @@ class _Run:
         self._screen.say(
             f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {cpu_text()}"
         )
-        if self._options.url:
-            self._screen.say(" – broker    not ours, so there are no flow events")
-            return self._options.url
         started = time.monotonic()
         port = choose_port(self._options.port)
         await self._fleet.start_broker(port)
@@ -156,9 +151,11 @@ class _Run:
         self._screen.say(f" scenario    {names} → {DRAIN}\n")
 
     async def _scenario(self, plan: DemoPlan) -> None:
-        names = self._fleet.names(urlsplit(plan.url).port or DEFAULT_PORT)
+        port = urlsplit(plan.url).port
+        assert port is not None, "the address is ours"
+        names = self._fleet.names(port)
         start_ns = self._fleet.go()
-        watch = _Watch(self._fleet, plan, start_ns, EventTail(self._directory))
+        watch = _Watch(self._fleet, plan, start_ns, control_path(port))
         deadline_ns = drain_deadline_ns(start_ns, plan)
         publishing_ends_ns = start_ns + int(plan.seconds() * 1e9)
         self._screen.open()
@@ -167,7 +164,7 @@ class _Run:
                 await asyncio.sleep(STATUS_SECONDS)
                 self._fleet.check()
                 now_ns = time.monotonic_ns()
-                self._screen.show(watch.look(now_ns))
+                self._screen.show(await watch.look(now_ns))
                 is_over = now_ns > publishing_ends_ns
                 if now_ns > deadline_ns or (is_over and self._fleet.is_drained()):
                     break
@@ -176,71 +173,75 @@ class _Run:
         drained_ns = time.monotonic_ns()
         await self._fleet.stop_clients()
         bounds = watch.phases(drained_ns)
-        if self._options.with_spark and self._fleet.broker is not None:
+        if not self._no_spark:
             act = SparkAct(
                 self._children, self._directory, self._directory / PLAN_FILE, self._screen
             )
-            port = urlsplit(plan.url).port or DEFAULT_PORT
             self._outcome = await act.run(plan.url, port, self._options.duration_scale)
             bounds += self._outcome.phases
             names.update(self._outcome.names)
         status = await self._fleet.stop_broker()
         if status != 0:
             raise OperatorError(f"the broker did not end cleanly, status {status}")
-        write_run(self._directory, RunDescription(bounds, QUEUE_MAIL, STEADY, SLOW, names))
+        self._run = RunDescription(bounds, QUEUE_MAIL, STEADY, SLOW, names)
+        write_run(self._directory, self._run)
 
     async def _analyse(self) -> int:
+        if self._no_spark:
+            return self._checked(traced(self._directory, self._run))
         started = time.monotonic()
         self._screen.say("\n analysing …")
-        report = str(self._options.report_dir)
-        arguments = ["-m", "penstock.spark.main", str(self._directory), report]
-        if not self._options.with_spark:
-            arguments.append("--no-spark")
-        child = await self._children.start("analysis", arguments)
-        status = await child.wait(ANALYSIS_SECONDS_MAX)
-        if status not in (EXIT_OK, EXIT_BROKEN_PROMISE):
-            raise OperatorError(f"the analysis failed, status {status}:\n{child.log_tail()}")
-        summary = Summary.read(self._options.report_dir / "summary.json")
-        self._print_summary(summary, time.monotonic() - started)
-        if not self._options.keep_events:
-            shutil.rmtree(self._directory)
-        return EXIT_OK if self._is_kept(summary) else EXIT_BROKEN_PROMISE
-
-    def _is_kept(self, summary: Summary) -> bool:
-        return summary.is_kept and all(one.state != "broken" for one in self._own_promises())
-
-    def _own_promises(self) -> tuple[Promise, ...]:
-        return () if self._outcome is None else self._outcome.promises()
-
-    def _print_summary(self, summary: Summary, seconds: float) -> None:
-        say = self._screen.say
-        say(" checks")
-        for promise in (*summary.promises, *self._own_promises()):
-            say(f"   {_MARKS[promise.state]} {promise.name:<40} {promise.detail}")
+        report, tables = self._options.report_dir, self._options.report_dir / TABLES
+        for name, *arguments in (
+            ("run", "--input", self._directory, "--tables", tables),
+            ("report", "--tables", tables, "--output", report),
+        ):
+            command = ("-m", "penstock.cli.main", "pipeline", name, *map(str, arguments))
+            child = await self._children.start("analysis", command)
+            status = await child.wait(ANALYSIS_SECONDS_MAX)
+            if status not in (EXIT_OK, EXIT_BROKEN_PROMISE):
+                raise OperatorError(f"the analysis failed, status {status}:\n{child.log_tail()}")
+        summary = Summary.read(report / "summary.json")
         source = summary.source
-        say(f" {source.engine:<8} {source.engine_note}")
-        say(
+        lines = [
+            f" spark    {source.engine_note}",
             f"          {source.trace_count:,} trace lines + {source.event_count:,} flow events "
-            f"in {seconds:.1f} s"
-        )
-        for sentence in summary.sentences:
-            say(f" · {sentence}")
-        say(f" report   {self._options.report_dir / 'index.html'}")
+            f"in {time.monotonic() - started:.1f} s",
+            *(f" · {sentence}" for sentence in summary.sentences),
+        ]
+        return self._checked(summary.promises, lines)
+
+    def _checked(self, promises: tuple[Promise, ...], more: Sequence[str] = ()) -> int:
+        """Say what was promised, and what became of it; returns the exit status. more: lines."""
+        say = self._screen.say
+        if self._outcome is not None:
+            promises += self._outcome.promises()
+        say(" checks")
+        for promise in promises:
+            say(f"   {MARKS[promise.state]} {promise.name:<40} {promise.detail}")
+        for line in more:
+            say(line)
+        none = f"none: {self._no_spark}" if self._no_spark else ""
+        say(f" report   {none or self._options.report_dir / 'index.html'}")
         if self._options.keep_events:
             say(f" events   {self._directory}")
+        else:
+            shutil.rmtree(self._directory)
         say(" next     keep a broker running:  penstock serve --memory")
-        verdict = "ok" if self._is_kept(summary) else "✘ a promise was broken"
+        is_kept = all(one.state != "broken" for one in promises)
+        verdict = "ok" if is_kept else "✘ a promise was broken"
         say(f"{verdict} in {time.monotonic() - self._began:.0f} s")
+        return EXIT_OK if is_kept else EXIT_BROKEN_PROMISE
 
 
 class _Watch:
-    """Turns the numbers of the clients and the events of the broker into readings."""
+    """Turns the numbers of the clients and of the broker into readings."""
 
-    def __init__(self, fleet: Fleet, plan: DemoPlan, start_ns: int, tail: EventTail) -> None:
+    def __init__(self, fleet: Fleet, plan: DemoPlan, start_ns: int, control: str) -> None:
         self._fleet = fleet
         self._plan = plan
         self._start_ns = start_ns
-        self._tail = tail
+        self._control = control
         self._last = (start_ns, 0, 0)
 
     def phases(self, drained_ns: int) -> tuple[Phase, ...]:
@@ -253,13 +254,13 @@ class _Watch:
             at_ns = end_ns
         return (*found, Phase(DRAIN, at_ns, max(drained_ns, at_ns + 1)))
 
-    def look(self, now_ns: int) -> StatusLine:
+    async def look(self, now_ns: int) -> StatusLine:
         """The numbers since the last look."""
         published, delivered = self._fleet.total("published"), self._fleet.total("delivered")
         last_ns, last_published, last_delivered = self._last
         self._last = (now_ns, published, delivered)
         seconds = max(1e-3, (now_ns - last_ns) / 1e9)
-        held = self._tail.look(now_ns)
+        held = await asyncio.to_thread(look, self._control)
         phase = next((phase.name for phase in self.phases(now_ns) if now_ns < phase.end_ns), DRAIN)
         return StatusLine(
             (now_ns - self._start_ns) / 1e9,

@@ -1,22 +1,21 @@
 """What a person sees during the run: one line a phase, live on a terminal, plain elsewhere.
 
-`EventTail` reads the event files as they grow, and says who was held since the last look.
+Who is held, and by what, is asked of the broker itself.
 """
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.spark.blame.blame import HELD_KINDS, Edge, actor_kind, sweep
-from penstock.spark.blame.intervals import GateTracker
-from penstock.spark.input.intake import fresh, read_range
-from penstock.spark.schema.formats import EVENT_FILES, event_from_line
+from penstock.broker.admin.flow_top import Frame, PublisherRow, TopQueue
+from penstock.server.control.control_client import ask
 
 PLAIN_SECONDS: Final = 3.0
+LOOK_S: Final = 1.0
 SPARKS: Final = "▁▂▃▄▅▆▇█"
 HISTORY: Final = 12
 
@@ -117,68 +116,23 @@ def sparkline(shares: list[float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HoldsSeen:
-    """One look. `share`: 0..1 of the time since the last look in which at least one publisher was
-    held; `cause`: the greatest root cause, "" if none was held; `waiting`: messages in all queues
-    at their last samples."""
+    """One look. `share`: 0..1 of the last LOOK_S in which the publisher or queue that was held most
+    was held; `cause`: what held it, "" if none was; `waiting`: messages in all queues."""
 
     share: float
     cause: str
     waiting: int
 
 
-@dataclass(slots=True)
-class EventTail:
-    """Reads what was appended since the last look. directory: where the broker writes."""
-
-    directory: Path
-    _taken: dict[str, int] = field(default_factory=dict)
-    _tracker: GateTracker = field(default_factory=lambda: GateTracker(""))
-    _seen_ns: int = 0
-    _depths: dict[str, int] = field(default_factory=dict)
-
-    def look(self, now_ns: int) -> HoldsSeen:
-        """Read on and say who was held since the last look; the first look starts the clock."""
-        ended = []
-        for line in self._new_lines():
-            event = event_from_line("", line)
-            if event is None:
-                continue
-            if event.kind == "queue_sample":
-                numbers = event.numbers
-                self._depths[event.actor] = numbers.get("ready", 0) + numbers.get("unacked", 0)
-            else:
-                ended.extend(self._tracker.feed(event))
-        since_ns, self._seen_ns = self._seen_ns, now_ns
-        waiting = sum(self._depths.values())
-        if not since_ns or now_ns <= since_ns:
-            return HoldsSeen(0.0, "", waiting)
-        edges = [
-            Edge(*interval[1:4], max(interval.start_ns, since_ns), min(interval.end_ns, now_ns))
-            for interval in (*ended, *self._tracker.cut(now_ns))
-        ]
-        share, cause = summarise(edges, now_ns - since_ns)
-        return HoldsSeen(share, cause, waiting)
-
-    def _new_lines(self) -> list[str]:
-        found = fresh(self.directory, EVENT_FILES, lambda name: self._taken.get(name, 0))
-        self._taken.update(found.marks)
-        data = b"".join(read_range(one) for one in found.ranges)
-        return data.decode(errors="replace").split("\n")
-
-
-def summarise(edges: list[Edge], window_ns: int) -> tuple[float, str]:
-    """The share of `window_ns` in which any publisher was held, and the greatest root cause."""
-    causes: dict[str, int] = {}
-    for key, blamed_ns in sweep(edges, {}).items():
-        if actor_kind(key.victim) in HELD_KINDS:
-            causes[key.cause] = causes.get(key.cause, 0) + blamed_ns
-    if not causes:
-        return 0.0, ""
-    # One imaginary actor that is held whenever a publisher is: its blame is the union.
-    union = [
-        Edge("any", "any", "", edge.start_ns, edge.end_ns)
-        for edge in edges
-        if actor_kind(edge.actor) in HELD_KINDS
-    ]
-    union_ns = sum(sweep(union, {}).values())
-    return min(1.0, union_ns / window_ns), max(causes, key=lambda key: (causes[key], key))
+def look(path: str) -> HoldsSeen:
+    """What the broker behind the control socket `path` says, as in `penstock flow top`.
+    Raises: OperatorError when it does not answer."""
+    asked: dict[str, object] = {"op": "flow", "do": "top", "window_s": LOOK_S, "sort": "blocked"}
+    frame = msgspec.convert(ask(path, asked), Frame)
+    # A publisher that waits for its confirms is held by no gate: its queue is.
+    rows: list[PublisherRow | TopQueue] = [*frame.publishers, *frame.queues]
+    most = max(rows, key=lambda one: one.blocked_share, default=None)
+    waiting = sum(one.ready + one.unacked for one in frame.queues)
+    if most is None or not most.blocked_share:
+        return HoldsSeen(0.0, "", waiting)
+    return HoldsSeen(most.blocked_share, most.cause, waiting)

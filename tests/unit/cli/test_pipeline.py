@@ -1,6 +1,6 @@
-"""`penstock pipeline`: tables and a report from event files, and faults that say what to do."""
+"""`penstock pipeline`: faults that say what to do, before any Spark starts."""
 
-import csv
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,10 @@ from click.testing import CliRunner, Result
 
 from penstock.base.errors import OperatorError
 from penstock.cli.main import cli
+from penstock.spark.job.about import About, write_about
+from penstock.spark.job.pipeline import origin_of
+from penstock.spark.report.summary import TableSource
+from penstock.spark.schema.formats import RunDescription
 from tests.spark.synthetic import World, write_world
 
 
@@ -15,47 +19,37 @@ def penstock(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, ["pipeline", *map(str, arguments)])
 
 
-def test_tables_and_then_a_report(tmp_path: Path) -> None:
-    write_world(tmp_path / "in", World(seed=21, damaged=True))
-    paths = ("--input", tmp_path / "in", "--tables", tmp_path / "tables")
-    made = penstock("run", *paths, "--no-spark")
-    assert made.exit_code == 0, made.output
-    assert "3 events missing, 1 lines unreadable" in made.output
-    before = {path: path.read_bytes() for path in (tmp_path / "tables").rglob("*.*")}
-    assert penstock("run", *paths, "--no-spark").exit_code == 0
-    assert before == {path: path.read_bytes() for path in (tmp_path / "tables").rglob("*.*")}
-    said = penstock(
-        "report", "--tables", tmp_path / "tables", "--output", tmp_path / "out", "--export", "csv"
-    )
-    assert said.exit_code == 0, said.output
-    assert "slow consumers: consumer:ctag1@conn:W" in said.output
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert "<h1>Run report" in page
-    for title in ("What would help", "Queue depth and alarms", "How long each stage takes"):
-        assert title in page
-    assert "telemetry with gaps: 3 events missing" in page
-    with (tmp_path / "out" / "tables" / "alarms.csv").open(newline="", encoding="utf-8") as file:
-        assert [row["alarm"] for row in csv.DictReader(file)] == ["alarm:memory"]
+@pytest.mark.parametrize(
+    ("name", "words"), [("pyspark", "the pipeline needs pyspark"), ("pyarrow", "pyarrow")]
+)
+def test_without_spark_a_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str
+) -> None:
+    write_world(tmp_path / "in", World(seed=21, messages=10))
+    # What cannot be imported is not there.
+    monkeypatch.setitem(sys.modules, name, None)
+    said = penstock("run", "--input", tmp_path / "in", "--tables", tmp_path / "tables")
+    assert isinstance(said.exception, OperatorError)
+    assert words in str(said.exception) and 'pip install "penstock[spark]"' in str(said.exception)
+    assert "\n" not in str(said.exception) and not (tmp_path / "tables").exists()
 
 
-def test_a_broken_promise_is_the_exit_status(tmp_path: Path) -> None:
-    write_world(tmp_path / "in", World(seed=22, lost=1))
-    (tmp_path / "in" / "run.json").unlink()
-    penstock("run", "--input", tmp_path / "in", "--tables", tmp_path / "t", "--no-spark")
-    said = penstock("report", "--tables", tmp_path / "t", "--output", tmp_path / "out")
-    assert said.exit_code == 1
-    assert "1 lost" in said.output
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert "<h1>Flow report" in page, "events of any broker are no run"
+def test_a_report_without_pyarrow_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_about(tmp_path, About(TableSource("", 0, 0, 0, 0), 10**9, 0, RunDescription()))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    fault = penstock("report", "--tables", tmp_path, "--output", tmp_path / "o").exception
+    assert isinstance(fault, OperatorError)
+    assert str(fault) == 'the report needs pyarrow: pip install "penstock[spark]"'
 
 
 def test_another_width_of_buckets_is_refused(tmp_path: Path) -> None:
-    write_world(tmp_path / "in", World(seed=23))
-    paths = ("--input", tmp_path / "in", "--tables", tmp_path / "t", "--no-spark")
-    assert penstock("run", *paths, "--bucket", "2").exit_code == 0
-    fault = penstock("run", *paths).exception
-    assert isinstance(fault, OperatorError)
-    assert "go on with --bucket 2" in str(fault)
+    about = About(TableSource("", 0, 0, 0, 0), 2 * 10**9, 77, RunDescription())
+    write_about(tmp_path, about)
+    assert origin_of(tmp_path, RunDescription(), 2 * 10**9) == 77
+    with pytest.raises(OperatorError, match="go on with --bucket 2"):
+        origin_of(tmp_path, RunDescription(), 10**9)
 
 
 @pytest.mark.parametrize(

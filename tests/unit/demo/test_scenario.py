@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from penstock.demo.scenario import BURST, SLOW, STEADY, DemoPlan, phases
 from penstock.demo.workers.part import BLOCK_LINES, PhaseRates, Trace, Worker
-from penstock.spark.schema.formats import read_traces
+from tests.spark.oracle_input import read_traces
 
 SECOND_NS = 1_000_000_000
 

@@ -12,7 +12,8 @@ from penstock.spark.job import silver_tables
 from penstock.spark.job.gold_tables import Answers
 from penstock.spark.job.silver_tables import Facts
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS
-from penstock.spark.schema.formats import EventLog, FlowEvent
+from penstock.spark.schema.formats import FlowEvent
+from tests.spark.oracle_input import EventLog
 
 Tables = dict[str, pa.Table]
 

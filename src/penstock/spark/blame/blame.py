@@ -110,18 +110,16 @@ def sweep(
     return blame
 
 
-def held_ns(edges: Iterable[Edge]) -> dict[str, int]:
-    """How long each actor had at least one closed gate: the other side of the books."""
-    spans: dict[str, list[tuple[int, int]]] = {}
-    for edge in edges:
-        if edge.end_ns > edge.start_ns and not is_group(edge.actor):
-            spans.setdefault(edge.actor, []).append((edge.start_ns, edge.end_ns))
-    return {actor: _union_ns(found) for actor, found in spans.items()}
-
-
 def is_group(actor: str) -> bool:
     """Whether the name stands for the consumers of a queue, which are no victims themselves."""
     return actor.startswith("consumers:")
+
+
+def group_of(actor: str) -> str:
+    """The group of a queue's consumers, named by the queue or by itself; "" for other actors."""
+    if actor.startswith("queue:"):
+        return "consumers:" + actor.removeprefix("queue:")
+    return actor if is_group(actor) else ""
 
 
 def actor_kind(actor: str) -> str:
@@ -135,15 +133,6 @@ def cause_of(root: str) -> str:
     if kind == "alarm":
         return f"{name} alarm"
     return _CAUSE_OF_KIND.get(kind, "unknown")
-
-
-def _union_ns(spans: list[tuple[int, int]]) -> int:
-    total_ns = 0
-    reached_ns = 0
-    for start_ns, end_ns in sorted(spans):
-        total_ns += max(0, end_ns - max(start_ns, reached_ns))
-        reached_ns = max(reached_ns, end_ns)
-    return total_ns
 
 
 class _Sweep:

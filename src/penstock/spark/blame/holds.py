@@ -1,9 +1,10 @@
 """Events to holds: who was held by whom, when, with arrays.
 
-The rules are those of `intervals.py`: a hold starts at `gate_closed` and ends at the first of
-`gate_opened` of the same (actor, peer, reason), `actor_down` of either side, or the end of the
-data. Sorted by triple and place in the order of events, what repeats the row before it is left out;
-the rest alternates, so the next row is the end.
+A hold starts at `gate_closed` and ends at the first of `gate_opened` of the same (actor, peer,
+reason), `actor_down` of either side, or the end of the data. A `gate_opened` whose `gate_closed`
+was lost still tells the hold, because its amount is the time the gate was closed. Sorted by triple
+and place in the order of events, what repeats the row before it is left out; the rest alternates,
+so the next row is the end.
 """
 
 from typing import Final, NamedTuple

@@ -2,14 +2,7 @@
 
 from pathlib import Path
 
-from penstock.spark.schema.formats import (
-    EventLog,
-    RunDescription,
-    TraceLog,
-    read_events,
-    read_run,
-    read_traces,
-)
+from penstock.spark.schema.formats import RunDescription, read_run
 
 
 class PipelineInput:
@@ -23,14 +16,6 @@ class PipelineInput:
     def run(self) -> RunDescription:
         """What the run says of itself."""
         return RunDescription()
-
-    def events(self) -> EventLog:
-        """Every event there is, in memory."""
-        raise NotImplementedError
-
-    def traces(self) -> TraceLog:
-        """Every line of a trace there is, in memory."""
-        return TraceLog((), 0)
 
 
 class FileInput(PipelineInput):
@@ -48,12 +33,6 @@ class FileInput(PipelineInput):
 
     def run(self) -> RunDescription:
         return read_run(self.directory)
-
-    def events(self) -> EventLog:
-        return read_events(self.directory)
-
-    def traces(self) -> TraceLog:
-        return read_traces(self.directory)
 
 
 def as_input(place: Path | PipelineInput) -> PipelineInput:

@@ -1,4 +1,4 @@
-"""The broker's own stream of events as an input: where it is, whether it is there, what it has.
+"""The broker's own stream of events as an input: where it is, whether it is there.
 
     amqp://user:password@host:port/vhost?passwordFile=...
 
@@ -7,7 +7,6 @@ it unless the user put it there. Every message is a batch of events
 (`telemetry/event_batch.py`), which says which life of the broker it is from.
 """
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -17,15 +16,7 @@ from penstock.client.io_blocking import Channel, Connection
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, parse_source
 from penstock.spark.input.pipeline_input import PipelineInput
-from penstock.spark.schema.formats import (
-    EVENT_STREAM,
-    EventLog,
-    FlowEvent,
-    event_from_fields,
-    missing_count,
-)
-from penstock.telemetry.event_batch import decode_batch
-from penstock.telemetry.trace import TraceError
+from penstock.spark.schema.formats import EVENT_STREAM
 
 SCHEMES: Final = ("amqp://", "amqps://")
 STREAM: Final = EVENT_STREAM
@@ -34,10 +25,6 @@ OPTIONS: Final = ("passwordFile", "passwordEnv", "tls.caFile", "tls.certFile", "
 
 NAME: Final = "penstock pipeline"
 CAPABILITY: Final = "penstock.requests"
-PREFETCH: Final = 20
-"""Messages on their way, of about 50 kB each."""
-
-WAIT_MS: Final = 30_000
 RECONNECT: Final = "10s"
 """How long a query waits for its broker before it says that it is away."""
 
@@ -91,29 +78,6 @@ class StreamInput(PipelineInput):
         with self._connected() as connection:
             return self._extent(connection.channel())
 
-    def events(self) -> EventLog:
-        """All that the stream has now."""
-        found: dict[tuple[str, int], FlowEvent] = {}
-        unreadable_count = 0
-        try:
-            with self._connected() as connection:
-                channel = connection.channel()
-                for body in self._messages(channel, self._extent(channel)):
-                    try:
-                        header, events = decode_batch(body)
-                    except TraceError:
-                        unreadable_count += 1
-                        continue
-                    for event in events:
-                        one = event_from_fields(header.boot_id, dict(event.plain()))
-                        found.setdefault((one.boot_id, one.seq), one)
-        except ClientError as error:
-            raise self._away(error) from error
-        ordered = tuple(found[key] for key in sorted(found))
-        return EventLog(ordered, unreadable_count, missing_count(ordered))
-
-    # -- reading ---------------------------------------------------------------------------------
-
     def _connected(self) -> Connection:
         try:
             connection = open_connection(self.endpoint, NAME)
@@ -141,27 +105,6 @@ class StreamInput(PipelineInput):
         assert isinstance(stream_id, str), "nothing else can have that name"
         assert isinstance(first, int) and isinstance(behind, int), "the broker answers so"
         return Extent(stream_id, first, behind)
-
-    def _messages(self, channel: Channel, extent: Extent) -> Iterator[bytes]:
-        """The body of each message of `extent`."""
-        if extent.first >= extent.next:
-            return
-        channel.qos(PREFETCH)
-        channel.consume(STREAM, arguments={"x-stream-offset": extent.first})
-        offset = extent.first - 1
-        while offset < extent.next - 1:
-            delivery = channel.next_delivery(WAIT_MS)
-            if delivery is None:
-                raise OperatorError(
-                    f"{self}: the message behind offset {offset} did not come within {WAIT_MS} ms"
-                )
-            headers = delivery.properties.headers or {}
-            at = headers.get("x-stream-offset")
-            if headers.get("stream_id") != extent.stream_id or not isinstance(at, int):
-                raise InputAway(f"{self} was made anew while it was read; read it again")
-            channel.ack(delivery)
-            offset = at
-            yield delivery.body
 
     def _away(self, error: ClientError) -> InputAway:
         return InputAway(f"{self} cannot be read: {error}")

@@ -6,33 +6,20 @@ The width of buckets and the origin of throughput belong to the tables: going on
 mix buckets, so another width is refused.
 """
 
-import csv
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, get_type_hints
+from typing import Final
 
 import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.spark.report.summary import TableSource
 from penstock.spark.schema.formats import RunDescription, read_run, write_run
-from penstock.spark.schema.rows import ROW_TYPES, Tables
 
 FILE: Final = "about.json"
 VERSION: Final = 3
 """Of the columns of the tables; those of another one are not gone on with."""
-
-SPARK: Final = "spark"
-PLAIN: Final = "plain"
-
-_CASTS: Final[dict[object, Callable[[str], object]]] = {
-    int: int,
-    float: float,
-    str: str,
-    bool: lambda text: text == "True",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,38 +70,3 @@ def read_about(directory: Path) -> About | None:
             f"{path} does not describe tables that can be read here ({fault}); make them anew in "
             "another directory"
         ) from fault
-
-
-def write_csv(directory: Path, tables: Tables) -> None:
-    """Each table as NAME.csv. Raises: OSError."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables._asdict().items():
-        fields = ROW_TYPES[name]._fields
-        with (directory / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(fields)
-            writer.writerows(rows)
-
-
-def read_csv(directory: Path) -> Tables:
-    """The inverse of `write_csv`. Raises: OperatorError when one cannot be read."""
-    try:
-        return Tables(*(_rows(directory / f"{name}.csv", name) for name in Tables._fields))
-    except (OSError, ValueError, KeyError, StopIteration) as fault:
-        raise OperatorError(
-            f"the tables in {directory} cannot be read ({fault}); make them anew with "
-            "`penstock pipeline run`"
-        ) from fault
-
-
-def _rows(path: Path, name: str) -> Any:
-    row_type = ROW_TYPES[name]
-    hints = get_type_hints(row_type)
-    casts = [_CASTS[hints[field]] for field in row_type._fields]
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = csv.reader(file)
-        next(lines)
-        return tuple(
-            row_type(*(cast(text) for cast, text in zip(casts, line, strict=True)))
-            for line in lines
-        )

@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.spark.blame.blame import NOBODY, SLOW, is_group, name_small_windows
+from penstock.spark.blame.blame import NOBODY, SLOW, group_of, is_group, name_small_windows
 from penstock.spark.blame.blame_columns import Blame, sweep_columns
 from penstock.spark.blame.blame_graph import Cut
-from penstock.spark.blame.intervals import group_of
 from penstock.spark.job.sketches import hold_sketch
 from penstock.spark.schema.arrow_columns import (
     ANSWERS,

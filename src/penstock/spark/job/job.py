@@ -78,8 +78,8 @@ class SparkJob:
     ) -> None:
         self._spark = spark
         self.store = open_store(tables_dir)
-        self._bucket_ns = bucket_ns
-        self._origin_ns = origin_ns
+        self.bucket_ns = bucket_ns
+        self.origin_ns = origin_ns
         self._is_changed = False
         self.upkeep = Upkeep(self.store)
         self._query = Query(spark, as_input(input_place), self.store)
@@ -140,7 +140,7 @@ class SparkJob:
             0,
             shares,
             from_ns,
-            self._bucket_ns,
+            self.bucket_ns,
         )
         works = [replace(work, share=number) for number in range(shares)]
         found = self._make(works, FACTS, batch, from_ns)
@@ -148,7 +148,7 @@ class SparkJob:
         intervals = tuple(self.store.files("silver/block_interval"))
         steps = tuple(self.store.files("silver/sample_step"))
         answers = [
-            Answers(intervals, steps, low, high, self._bucket_ns, members)
+            Answers(intervals, steps, low, high, self.bucket_ns, members)
             for low, high in self._stretches(found, from_ns)
         ]
         self._make(answers, ANSWERS, batch, from_ns)
@@ -194,7 +194,7 @@ class SparkJob:
         inner = [starts[len(starts) * number // count] for number in range(1, count) if starts]
         borders = {
             from_ns,
-            last_ns + self._bucket_ns,
+            last_ns + self.bucket_ns,
             *(self._floor(max(one, from_ns)) for one in inner),
         }
         return list(pairwise(sorted(borders)))
@@ -213,7 +213,7 @@ class SparkJob:
         everything = self._read(MESSAGES).where(F.col("stage").isNotNull())
         from_ns = self._kept(MESSAGES, self._message_horizon(everything, known))
         step = THROUGHPUT_BUCKET_NS
-        counted_ns = max(0, from_ns - (from_ns - self._origin_ns) % step)
+        counted_ns = max(0, from_ns - (from_ns - self.origin_ns) % step)
         messages = everything.where(F.col("t_ns") >= from_ns).cache()
         fresh_ones = messages
         if known >= 0:
@@ -230,7 +230,7 @@ class SparkJob:
             ),
         )
         spans = self._read("silver/message_span").where(F.col("first_ns") >= from_ns)
-        width = self._bucket_ns
+        width = self.bucket_ns
         self._replace(
             batch,
             from_ns,
@@ -246,7 +246,7 @@ class SparkJob:
             Frame(
                 "gold/throughput",
                 "bucket_ns",
-                lambda: gold_tables.throughput(counted, self._origin_ns),
+                lambda: gold_tables.throughput(counted, self.origin_ns),
             ),
         )
         messages.unpersist()
@@ -292,13 +292,13 @@ class SparkJob:
         return self._read(name) if self.store.batch(name) >= 0 else None
 
     def _floor(self, t_ns: int) -> int:
-        return t_ns - t_ns % self._bucket_ns
+        return t_ns - t_ns % self.bucket_ns
 
     def _kept(self, name: str, horizon_ns: int) -> int:
         """The bucket of the horizon, but none of which bronze does not have everything any more:
         what comes too late for retention changes nothing."""
         gone_ns = self.store.number(name, FLOOR)
-        return max(self._floor(horizon_ns), self._floor(gone_ns + self._bucket_ns - 1))
+        return max(self._floor(horizon_ns), self._floor(gone_ns + self.bucket_ns - 1))
 
     def _lowest(self, moments: Iterable[DataFrame]) -> int:
         found = [frame.agg(F.min("t_ns")).collect()[0][0] for frame in moments]

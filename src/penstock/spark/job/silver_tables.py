@@ -1,6 +1,6 @@
 """Silver tables: intervals, samples and message spans, made of bronze by tasks with arrays.
 
-Each task has one share of the actors. The rules are those of `intervals.py` and `in_memory.py`,
+Each task has one share of the actors. The rules are those of the oracle in `tests/spark`,
 which the tests compare this file with. A share has all events of its actors; the ends of all
 actors, because a hold ends with either side; and the last moment of each boot. Everything is sorted
 by sequence number. The input is a slice: the events from one moment on. Rows that begin in it come
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from penstock.spark.blame.blame import group_of
 from penstock.spark.blame.holds import block_interval
-from penstock.spark.blame.intervals import group_of
 from penstock.spark.input import parse
 from penstock.spark.input.event_slice import SAMPLES, UP, Slice, by_group, read_events
 from penstock.spark.schema.arrow_columns import (

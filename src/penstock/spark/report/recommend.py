@@ -8,8 +8,7 @@ those of docs/tuning.md.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from penstock.spark.blame.blame import actor_kind, blamed
-from penstock.spark.blame.intervals import group_of
+from penstock.spark.blame.blame import actor_kind, blamed, group_of
 from penstock.spark.schema.rows import StateRow, Tables, whole_time
 
 SHARE_MIN: Final = 0.05

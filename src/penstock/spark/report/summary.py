@@ -31,7 +31,6 @@ class CauseShare(NamedTuple):
 class TableSource:
     """Where the numbers come from and what is known to be missing in them."""
 
-    engine: str
     engine_note: str
     event_count: int
     events_missing: int

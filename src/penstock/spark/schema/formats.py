@@ -12,7 +12,7 @@ cannot be read (a file torn by a crash) is counted, never fatal. Events are iden
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
@@ -104,23 +104,6 @@ class RunDescription:
         return self.phases[0].start_ns if self.phases else 0
 
 
-@dataclass(frozen=True, slots=True)
-class EventLog:
-    """All events of a directory, ordered by (boot_id, seq), without repeats."""
-
-    events: tuple[FlowEvent, ...]
-    unreadable_count: int
-    missing_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class TraceLog:
-    """All trace lines of a directory, in file order."""
-
-    lines: tuple[TraceLine, ...]
-    unreadable_count: int
-
-
 def input_files(directory: Path, pattern: str) -> tuple[Path, ...]:
     """The files of one kind, sorted by name, so that every reader sees one order."""
     return tuple(sorted(directory.glob(pattern)))
@@ -135,50 +118,6 @@ def require_input(directory: Path) -> None:
             f"{directory} holds neither {EVENT_FILES} nor {TRACE_FILES}; record some with "
             f"`penstock serve --events {directory}` or let `penstock run` do all of it"
         )
-
-
-def read_events(directory: Path) -> EventLog:
-    """Read every event file of `directory` in plain Python."""
-    found: dict[tuple[str, int], FlowEvent] = {}
-    unreadable_count = 0
-    for path in input_files(directory, EVENT_FILES):
-        boot_id = ""
-        for fields in _objects(path):
-            if fields is None:
-                unreadable_count += 1
-            elif fields.get("format") == EVENT_FORMAT:
-                boot_id = _text(fields, "boot_id")
-            elif "kind" in fields:
-                event = event_from_fields(boot_id, fields)
-                found.setdefault((boot_id, event.seq), event)
-    events = tuple(found[key] for key in sorted(found))
-    return EventLog(events, unreadable_count, missing_count(events))
-
-
-def missing_count(events: tuple[FlowEvent, ...]) -> int:
-    """Events that never reached the files: gaps in seq between the first and last of each boot, and
-    what a `dropped` event stands for, which has the number of the last one that was lost."""
-    spans: dict[str, tuple[int, int, int]] = {}
-    for event in events:
-        first, here = (event.seq, 1)
-        if event.kind == DROPPED:
-            first, here = (event.seq - event.amount + 1, 0)
-        low, high, count = spans.get(event.boot_id, (first, event.seq, 0))
-        spans[event.boot_id] = (min(low, first), max(high, event.seq), count + here)
-    return sum(high - low + 1 - count for low, high, count in spans.values())
-
-
-def read_traces(directory: Path) -> TraceLog:
-    """Read every trace file of `directory` in plain Python."""
-    lines: list[TraceLine] = []
-    unreadable_count = 0
-    for path in input_files(directory, TRACE_FILES):
-        for fields in _objects(path):
-            if fields is None:
-                unreadable_count += 1
-                continue
-            lines.append(trace_from_fields(fields))
-    return TraceLog(tuple(lines), unreadable_count)
 
 
 def read_run(directory: Path) -> RunDescription:
@@ -219,22 +158,6 @@ def write_run(directory: Path, run: RunDescription) -> None:
         "names": dict(run.names),
     }
     (directory / RUN_FILE).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
-
-
-def event_from_line(boot_id: str, line: str) -> FlowEvent | None:
-    """One event from one line, or None for a header, a blank or an unreadable line."""
-    fields = fields_of(line)
-    if fields is None or "kind" not in fields:
-        return None
-    return event_from_fields(boot_id, fields)
-
-
-def _objects(path: Path) -> Iterator[dict[str, Json] | None]:
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-        for line in lines:
-            # Without its end a line is not finished: the file is being written, or was cut off.
-            if line.endswith("\n") and line.strip():
-                yield fields_of(line)
 
 
 def fields_of(line: str) -> dict[str, Json] | None:

@@ -181,7 +181,7 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
             # PySpark raises its own and py4j's errors here, with the JVM's reason on stderr only.
             raise OperatorError(
                 f"Spark did not start with Java {java.version} from {java.home}: {fault}; "
-                "try another Java (JAVA_HOME) or run without Spark (--no-spark)"
+                "try another Java (JAVA_HOME)"
             ) from fault
         application = session.sparkContext.applicationId
         session.sparkContext.setLogLevel("ERROR")

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from penstock.spark.schema.arrow_columns import schema_of
@@ -83,10 +84,14 @@ def _integrity(store: TableStore) -> tuple[IntegrityRow, ...]:
     return tuple(IntegrityRow(queue, *total) for queue, total in sorted(sums.items()))
 
 
-def write_parquet(directory: Path, tables: Tables) -> None:
-    """Each table as NAME.parquet. Raises: OSError."""
+def export(directory: Path, tables: Tables, form: str) -> None:
+    """Each table as NAME.FORM, "csv" or "parquet". Raises: OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, rows in tables._asdict().items():
         schema = schema_of(ROW_TYPES[name])
         found = pa.Table.from_pylist([row._asdict() for row in rows], schema=schema)
-        pq.write_table(found, directory / f"{name}.parquet", compression="zstd")
+        path = directory / f"{name}.{form}"
+        if form == "csv":
+            pa.csv.write_csv(found, path)
+        else:
+            pq.write_table(found, path, compression="zstd")

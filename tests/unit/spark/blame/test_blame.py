@@ -7,20 +7,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.blame.blame import (
-    HELD_KINDS,
-    QUEUES,
-    Edge,
-    cause_of,
-    held_kinds,
-    held_ns,
-    sweep,
-)
-from penstock.spark.blame.intervals import clip
+from penstock.spark.blame.blame import HELD_KINDS, QUEUES, Edge, cause_of, held_kinds, sweep
 from penstock.spark.report.recommend import recommend
 from penstock.spark.report.summary import TableSource, moved, summarise
 from penstock.spark.schema.formats import RunDescription
 from penstock.spark.schema.rows import BlameRow, DepthRow, Tables
+from tests.spark.oracle_intervals import clip, held_ns
 
 ACTORS = ("conn:A", "conn:B", "chan:A/1", "queue:/q", "queue:/r", "consumers:/q", "consumer:c@A")
 MEMBERS = {"consumers:/q": ("consumer:b@B", "consumer:c@A")}
@@ -179,7 +171,7 @@ def test_publishers_come_first_unless_queues_were_stopped_for_longer() -> None:
 
 def test_publishers_that_wait_for_confirms_are_told_who_stops_their_queue() -> None:
     found = tables(blame("queue:/q", 90), blame(SLOW, 200))
-    summary = summarise(found, RunDescription(), TableSource("plain", "", 10, 0, 0, 0))
+    summary = summarise(found, RunDescription(), TableSource("", 10, 0, 0, 0))
     assert (summary.held_ns, summary.held_who) == (90 * S, "queues")
     assert summary.sentences[0] == (
         "Queues took nothing, and who waited for their confirms waited, because of slow consumers "

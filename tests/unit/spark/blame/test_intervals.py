@@ -4,14 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.spark.blame.blame import Edge
-from penstock.spark.blame.intervals import (
+from penstock.spark.schema.formats import FlowEvent
+from tests.spark.oracle_input import missing_count
+from tests.spark.oracle_intervals import (
     GateTracker,
     block_intervals,
     clip,
     members_of_groups,
     unattended_edges,
 )
-from penstock.spark.schema.formats import FlowEvent, missing_count
 
 
 def event(

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.schema.formats import SAMPLE_FIELDS, STATE_FIELDS, read_events, read_traces
+from penstock.spark.schema.formats import SAMPLE_FIELDS, STATE_FIELDS
 from tests.spark.synthetic import World, write_world
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from penstock.spark.input import parse
+from tests.spark.oracle_input import read_events, read_traces
 
 ODD = (
     b'{"seq":1,"t":2,"kind":"gate_opened","actor":"a","peer":null,"amount":2.5}\n'

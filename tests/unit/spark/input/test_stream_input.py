@@ -1,17 +1,15 @@
 """The broker's own stream of events as an input: what it has, over lives of the broker."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.server.boot.node import Node
-from penstock.spark.input.pipeline_input import FileInput, PipelineInput
 from penstock.spark.input.stream_input import InputAway, StreamInput, is_address
-from penstock.spark.job.about import About
-from penstock.spark.job.pipeline import BUCKET_NS, PLAIN_ASKED, follow, open_updater, stored_tables
-from penstock.spark.schema.formats import EventLog, FlowEvent, read_events
+from penstock.spark.job.pipeline import follow
 from penstock.telemetry.events import ACTOR_UP
 from tests.conformance.live import free_port
 from tests.unit.server.wire import running
@@ -38,31 +36,16 @@ async def put(node: Node, count: int) -> int:
     return behind
 
 
-def updated(place: PipelineInput, tables: Path) -> About:
-    with open_updater(place, tables, PLAIN_ASKED, BUCKET_NS) as updater:
-        return updater.update()
-
-
-def test_file_and_stream_have_the_same_events_over_two_lives_and_a_third_reads_them(
-    tmp_path: Path,
-) -> None:
+def test_a_stream_is_one_query_over_two_lives(tmp_path: Path) -> None:
     async def scene() -> None:
-        kept = {"data_dir": str(tmp_path / "data"), "disk_free_min": "0"}
-        writing = {"event_stream": "/", "events_dir": str(tmp_path / "events")}
-        queries = set()
+        kept = {"data_dir": str(tmp_path / "data"), "disk_free_min": "0", "event_stream": "/"}
+        found = []
         for count in (1500, 10):
-            async with running(tmp_path, **kept, **writing) as node:
+            async with running(tmp_path, **kept) as node:
                 await put(node, count)
-                queries.add(await asyncio.to_thread(StreamInput(address(node)).query))
-        assert len(queries) == 1
-        async with running(tmp_path, **kept) as node:
-            stream = StreamInput(address(node))
-            assert await asyncio.to_thread(stream.events) == read_events(tmp_path / "events")
-            about = await asyncio.to_thread(updated, stream, tmp_path / "of stream")
-            assert about == updated(FileInput(tmp_path / "events"), tmp_path / "of files")
-            assert about.source.event_count > 1510 and about.source.events_missing == 0
-            tables = [stored_tables(tmp_path / f"of {one}", about) for one in ("stream", "files")]
-            assert tables[0] == tables[1] and tables[0].event_kinds
+                found.append(await asyncio.to_thread(StreamInput(address(node)).check))
+        assert found[0].stream_id == found[1].stream_id
+        assert found[0].first == found[1].first and found[0].next < found[1].next
 
     asyncio.run(scene())
 
@@ -107,42 +90,34 @@ def test_parameters_of_the_address_are_those_of_the_connector(tmp_path: Path) ->
             text = address(node, more).replace(f":{SECRET}@", "@")
             stream = StreamInput(text)
             assert stream.endpoint.url.heartbeat_s == 50
-            assert (await asyncio.to_thread(stream.events)).events
+            assert (await asyncio.to_thread(stream.check)).next > 0
             shown = {**stream.options(), "url": ""}
             assert not any(value == SECRET for value in shown.values())
 
     asyncio.run(scene())
 
 
-class Shaky(PipelineInput):
-    """An input that is there at first, then away twice, then there again with more."""
-
-    def __init__(self) -> None:
-        self.looks = 0
-
-    def events(self) -> EventLog:
-        self.looks += 1
-        if self.looks in (2, 3):
-            raise InputAway("the broker is away")
-        events = [FlowEvent("b", n, n, "actor_up", "a", "", "", 0, {}) for n in range(self.looks)]
-        return EventLog(tuple(events), 0, 0)
-
-
-def test_a_broker_that_is_away_is_waited_for_and_told_once(tmp_path: Path) -> None:
+def test_a_broker_that_is_away_is_waited_for_and_told_once() -> None:
+    looks = 0
     said: list[str] = []
 
-    def say(line: str) -> None:
-        said.append(line)
-        if len(said) == 3:
+    def attempt(period_s: float, say: Callable[[str], None]) -> None:
+        nonlocal looks
+        looks += 1
+        if looks in (2, 3):
+            raise InputAway("the broker is away")
+        if looks == 5:
             raise KeyboardInterrupt
+        say(f"batch {looks}")
 
-    with (
-        open_updater(Shaky(), tmp_path, PLAIN_ASKED, BUCKET_NS) as updater,
-        pytest.raises(KeyboardInterrupt),
-    ):
-        follow(updater, 0.0, say)
-    assert [line.partition(" lines")[0] for line in said] == [
-        "+1",
-        "the broker is away; it is tried again every 0 s",
-        "+3",
-    ]
+    with pytest.raises(KeyboardInterrupt):
+        follow(attempt, 0.0, said.append)
+    assert said == ["batch 1", "the broker is away; it is tried again every 0 s", "batch 4"]
+
+
+def test_a_broker_that_never_was_there_is_not_waited_for() -> None:
+    def attempt(period_s: float, say: Callable[[str], None]) -> None:
+        raise InputAway("the broker is away")
+
+    with pytest.raises(InputAway):
+        follow(attempt, 0.0, print)

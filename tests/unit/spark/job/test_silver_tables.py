@@ -1,4 +1,4 @@
-"""Events to facts and answers with arrays: the tables of the plain twin, whatever was recorded."""
+"""Events to facts and answers with arrays: the tables of the oracle, whatever was recorded."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,10 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.spark.blame.blame import actor_kind
-from penstock.spark.blame.intervals import block_intervals
-from penstock.spark.job import in_memory
 from penstock.spark.job.sketches import sketch
-from penstock.spark.schema.formats import STATE_FIELDS, FlowEvent, TraceLog
+from penstock.spark.schema.formats import STATE_FIELDS, FlowEvent
 from penstock.spark.schema.rows import (
     HELD_BY,
     ROW_TYPES,
@@ -25,6 +23,9 @@ from penstock.spark.schema.rows import (
     DepthRow,
     KindRow,
 )
+from tests.spark import oracle
+from tests.spark.oracle_input import TraceLog
+from tests.spark.oracle_intervals import block_intervals
 from tests.unit.spark.by_arrays import answers_of, facts_of, log_of, written
 
 WIDTH_NS = 40
@@ -89,7 +90,7 @@ def test_tables_are_those_of_the_plain_twin(
 ) -> None:
     events = recorded(moves)
     log = log_of(events)
-    twin = in_memory.analyse(log, TraceLog((), 0), WIDTH_NS)
+    twin = oracle.analyse(log, TraceLog((), 0), WIDTH_NS)
     with TemporaryDirectory() as scratch:
         directory = Path(scratch)
         # Out of order, in two files.
@@ -156,7 +157,7 @@ def test_time_is_not_summed_from_a_queue_to_the_next_of_its_name(tmp_path: Path)
     found = facts_of([written(tmp_path / "1.parquet", events)], 10)["silver/sample_step"]
     steps = [(row["start_ns"], row["end_ns"], row["waiting_ns"]) for row in found.to_pylist()]
     assert sorted(steps, key=str) == [(100, 110, 10), (120, 130, 10), (130, None, None)]
-    states = in_memory.time_in_state(events, 10)
+    states = oracle.time_in_state(events, 10)
     assert [(row.bucket_ns, row.wall_ns, row.waiting_ns) for row in states] == [
         (100, 10, 10),
         (120, 10, 10),

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from penstock.spark.blame.blame import name_small_windows
-from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.recommend import HeadOfLine, head_of_line, recommend
-from penstock.spark.schema.formats import TraceLog, read_events
 from penstock.spark.schema.rows import BlameRow, BlockedByRow, DepthRow, HeldRow, StateRow, Tables
+from tests.spark import oracle
 from tests.spark.injected_causes import KINDS, drawn, record
+from tests.spark.oracle_input import TraceLog, read_events
 
 S = 1_000_000_000
 NOTHING = Tables((), (), (), (), (), (), (), (), ())
@@ -101,7 +101,7 @@ def test_every_culprit_gets_advice_of_its_own(tmp_path: Path) -> None:
     for seed, kind in enumerate(KINDS):
         directory = tmp_path / str(seed)
         truth = record(drawn(seed), str(directory))
-        tables = in_memory.analyse(read_events(directory), TraceLog((), 0), BUCKET_NS)
+        tables = oracle.analyse(read_events(directory), TraceLog((), 0), BUCKET_NS)
         best = recommend(tables, BUCKET_NS)[0]
         assert best.rule == truth.cause, kind
         assert best.scope.startswith(truth.roots)

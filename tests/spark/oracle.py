@@ -1,22 +1,16 @@
 """The whole analysis in plain Python: the same tables as Spark makes, for one machine's memory.
 
-It runs when Spark or Java cannot be had, and it is the naive twin that the Spark tables are tested
-against. Everything is read into memory: about 1 KB a message.
+The naive twin that the tables of Spark are tested against. Everything is read into memory: about
+1 KB a message.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from penstock.spark.blame.blame import Edge, actor_kind, held_ns, name_small_windows, sweep
-from penstock.spark.blame.intervals import (
-    block_intervals,
-    clip,
-    edge_rows,
-    members_of_groups,
-    unattended_edges,
-)
-from penstock.spark.schema.formats import STATE_FIELDS, EventLog, FlowEvent, TraceLine, TraceLog
+from penstock.spark.blame.blame import Edge, actor_kind, name_small_windows, sweep
+from penstock.spark.schema.formats import STATE_FIELDS, FlowEvent, TraceLine, read_run
 from penstock.spark.schema.rows import (
     CDF_RANKS,
     HELD_BY,
@@ -35,6 +29,15 @@ from penstock.spark.schema.rows import (
     StateRow,
     Tables,
     ThroughputRow,
+)
+from tests.spark.oracle_input import EventLog, TraceLog, read_events, read_traces
+from tests.spark.oracle_intervals import (
+    block_intervals,
+    clip,
+    edge_rows,
+    held_ns,
+    members_of_groups,
+    unattended_edges,
 )
 
 
@@ -93,6 +96,12 @@ def analyse(
         tuple(stage_cdf(spans.values(), intervals)),
         tuple(alarms(events.events)),
     )
+
+
+def of_directory(directory: Path, bucket_ns: int) -> Tables:
+    """All gold tables of event files and traces, with throughput from where the run begins."""
+    events, traces = read_events(directory), read_traces(directory)
+    return analyse(events, traces, bucket_ns, read_run(directory).origin_ns)
 
 
 def message_spans(lines: Iterable[TraceLine]) -> dict[str, MessageSpan]:

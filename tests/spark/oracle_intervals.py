@@ -9,7 +9,7 @@ tells the interval, because its amount is the time the gate was closed.
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from penstock.spark.blame.blame import NOBODY, Edge, is_group
+from penstock.spark.blame.blame import NOBODY, Edge, group_of, is_group
 from penstock.spark.schema.formats import FlowEvent
 from penstock.spark.schema.rows import BlockedByRow, BlockInterval
 
@@ -83,13 +83,6 @@ def members_of_groups(events: Iterable[FlowEvent]) -> dict[str, tuple[str, ...]]
     return {group: tuple(sorted(consumers)) for group, consumers in sorted(found.items())}
 
 
-def group_of(actor: str) -> str:
-    """The group of a queue's consumers, named by the queue or by itself; "" for other actors."""
-    if actor.startswith("queue:"):
-        return "consumers:" + actor.removeprefix("queue:")
-    return actor if is_group(actor) else ""
-
-
 def unattended_edges(events: Iterable[FlowEvent]) -> list[Edge]:
     """Times in which a queue had no consumer, as edges from its group to NOBODY.
 
@@ -135,3 +128,21 @@ def edge_rows(buckets: Mapping[int, Iterable[Edge]]) -> list[BlockedByRow]:
                 key = (bucket_ns, edge.actor, edge.peer, edge.reason)
                 totals[key] = totals.get(key, 0) + edge.end_ns - edge.start_ns
     return [BlockedByRow(*key, blocked_ns) for key, blocked_ns in sorted(totals.items())]
+
+
+def held_ns(edges: Iterable[Edge]) -> dict[str, int]:
+    """How long each actor had at least one closed gate: the other side of the books."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for edge in edges:
+        if edge.end_ns > edge.start_ns and not is_group(edge.actor):
+            spans.setdefault(edge.actor, []).append((edge.start_ns, edge.end_ns))
+    return {actor: _union_ns(found) for actor, found in spans.items()}
+
+
+def _union_ns(spans: list[tuple[int, int]]) -> int:
+    total_ns = 0
+    reached_ns = 0
+    for start_ns, end_ns in sorted(spans):
+        total_ns += max(0, end_ns - max(start_ns, reached_ns))
+        reached_ns = max(reached_ns, end_ns)
+    return total_ns
