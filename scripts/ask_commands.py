@@ -21,7 +21,10 @@ LACKING: Final[dict[tuple[str, ...], tuple[str, int]]] = {
 }
 WITHOUT_SPARK: Final = ("run", "--duration", "0.1", "--report", "report")
 """With the clients of the demonstration and no Spark it checks, and says what is left out."""
-WITHOUT_EXTRAS: Final = (("version",), ("store", "check", "--data", "nowhere"))
+WITHOUT_EXTRAS: Final[tuple[tuple[str, ...], ...]] = (
+    ("version",),
+    ("store", "check", "--data", "nowhere"),
+)
 
 
 def ask(environment: Path, words: tuple[str, ...], folder: str) -> subprocess.CompletedProcess[str]:
