@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from penstock.spark.job.in_memory import queue_depth
-
 from penstock.broker.admin.event_feed import PATIENCE_NS
 from penstock.broker.stream.internal_stream import EVENT_STREAM
 from penstock.protocol import methods as m
@@ -12,6 +10,7 @@ from penstock.spark.report.summary import moved
 from penstock.spark.schema.rows import Tables
 from penstock.telemetry.event_batch import decode_batch
 from penstock.telemetry.trace import encode_events, encode_header
+from tests.spark.oracle import queue_depth
 from tests.spark.oracle_input import read_events
 from tests.unit.broker.peer import Bed, Peer
 
