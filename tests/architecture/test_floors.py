@@ -42,6 +42,7 @@ KNOW_PYSPARK = {
 OPTIONAL = {
     "aio_pika",
     "celery",
+    "cryptography",
     "deltalake",
     "matplotlib",
     "numpy",

@@ -54,8 +54,16 @@ class EntryLimits:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Units are in the names; 0 for port means any free port.
+    """Units are in the names; 0 for port and tls_port means any free port, -1 none.
 
+    tls_cert: PEM file with the certificate and those between it and its authority, "" for no TLS;
+    tls_key: PEM file with the private key, "" for one in tls_cert; tls_key_password: of an
+    encrypted key;
+    tls_verify: whether clients show certificates, none, peer (when they have one) or require;
+    tls_ca: PEM file with the authorities of those certificates;
+    tls_min_version: 1.2 or 1.3; tls_ciphers: of TLS 1.2, as OpenSSL writes lists, "" for its own;
+    tls_user_from: where in a certificate the user's name is, see docs/security.md;
+    tls_handshake_ms: see limits;
     profile: flow profile name; queue_depth_bytes: depth mark of one queue, 0 for a fifth of
     memory_high_bytes; queue_max_length, queue_max_bytes: ready messages, and bytes of their bodies,
     in a queue that has no limit of its own, 0 for none; queue_overflow: what it does there, see
@@ -101,6 +109,16 @@ class Config:
 
     host: str = "127.0.0.1"
     port: int = 5672
+    tls_port: int = 5671
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_key_password: str = field(default="", repr=False)
+    tls_ca: str = ""
+    tls_verify: str = "none"
+    tls_min_version: str = "1.2"
+    tls_ciphers: str = ""
+    tls_user_from: str = "common_name"
+    tls_handshake_ms: int = limits.TLS_HANDSHAKE_MS.default
     profile: str = "penstock"
     vhosts: tuple[str, ...] = ("/",)
     users: tuple[UserConfig, ...] = (UserConfig("guest", "guest", True, ("administrator",)),)

@@ -59,12 +59,21 @@ CONNECTIONS_MAX: Final = Limit(20_000, 1, 1_000_000, "connections", KEY, "server
     "the socket is closed at once and counted")
 HANDSHAKE_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", KEY, "server/boot/node",
     "the socket is closed")
+TLS_HANDSHAKE_MS: Final = Limit(5000, 100, 600_000, "milliseconds", KEY, "server/net/handshakes",
+    "the socket is closed")
+TLS_HANDSHAKES: Final = Limit(1024, 1, 65_536, "TLS handshakes under way", GUARD,
+    "server/net/handshakes", "the new socket is closed and counted")
+TLS_HANDSHAKE_BYTES: Final = Limit(131_072, 16_384, 1_048_576, "bytes of a client's TLS handshake",
+    GUARD, "server/net/handshakes", "the socket is closed")
+TLS_SILENT_BYTES: Final = Limit(131_072, 32_768, 16_777_216,
+    "bytes of TLS in a row that carry no content, as updates of keys", GUARD, "server/net/tls",
+    "the socket is closed")
 HEARTBEAT_S: Final = Limit(60, 0, 65_535, "seconds", KEY, "protocol/heartbeat",
     "a peer silent for two intervals is closed")
-LINGER_MS: Final = Limit(30_000, 0, 600_000, "milliseconds", KEY, "server/net/sockets",
+LINGER_MS: Final = Limit(30_000, 0, 600_000, "milliseconds", KEY, "server/net/lingering",
     "the socket of a closed connection is closed, though its peer has not closed it; 0 at once")
 LINGERING_SOCKETS: Final = Limit(1024, 1, 65_536,
-    "sockets of closed connections whose peers have not closed them", GUARD, "server/net/sockets",
+    "sockets of closed connections whose peers have not closed them", GUARD, "server/net/lingering",
     "the one that has waited longest is closed")
 OUTPUT_STALL_INTERVALS: Final = Limit(2, 1, 1000,
     "heartbeat intervals in which a socket takes nothing of what waits for it", GUARD,

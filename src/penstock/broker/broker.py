@@ -37,7 +37,7 @@ from penstock.broker.policy.policies import Policies
 from penstock.broker.policy.policy_manager import PolicyManager, RuleManager
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.session.access import Access
+from penstock.broker.session.access import Access, TlsPeer
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.session.negotiate import Negotiator
 from penstock.broker.session.session import SessionHost
@@ -209,11 +209,18 @@ class Broker:
 
     # -- connections -----------------------------------------------------------------------------
 
-    def accept(self, peer_host: str, peer: str, output: Output, shell: Shell) -> Connection:
-        """A peer has connected: the actor that talks to it."""
+    def accept(
+        self,
+        peer_host: str,
+        peer: str,
+        output: Output,
+        shell: Shell,
+        tls_peer: TlsPeer | None = None,
+    ) -> Connection:
+        """A peer has connected: the actor that talks to it. tls_peer: None without TLS."""
         self.connection_count += 1
         name = peer if peer not in self.connections else f"{peer}#{self.connection_count}"
-        negotiator = Negotiator(self.host, peer_host, name, self.clock.monotonic_ns())
+        negotiator = Negotiator(self.host, peer_host, name, self.clock.monotonic_ns(), tls_peer)
         connection = Connection(
             name,
             negotiator,

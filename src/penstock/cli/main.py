@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "lab": "penstock.cli.lab:command",
     "sweep": "penstock.cli.sweep:command",
     "whatif": "penstock.cli.whatif:whatif",
+    "tls": "penstock.cli.tls:tls",
     "version": "penstock.cli.version:version",
 }
 

@@ -18,6 +18,7 @@ from penstock.server.boot.node import Node
 from penstock.server.boot.node import serve as run_node
 from penstock.server.machine.build import COMPILED, build_kind, build_words
 from penstock.server.machine.machine import process_age_s
+from penstock.server.net.tls_endpoint import NEEDED
 
 NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a restart"
 KEPT = "what is durable or persistent, policies, limits, users"
@@ -27,7 +28,15 @@ SLOWER = "messages cost about five times as much (docs/install.md)"
 
 @click.command()
 @click.option("--host", default=None, help="Address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", default=None, type=int, help="Port, 0 for a free one.  [default: 5672]")
+@click.option(
+    "--port", default=None, type=int, help="Port, 0 for a free one, -1 for none.  [default: 5672]"
+)
+@click.option(
+    "--tls-port", default=None, type=int, help="Port for TLS, as --port.  [default: 5671]"
+)
+@click.option("--tls-cert", default=None, help="PEM file with the certificate, for TLS.")
+@click.option("--tls-key", default=None, help="PEM file with its key, if it is another file.")
+@click.option("--tls-ca", default=None, help="PEM file: clients must show certificates of these.")
 @click.option("--memory", is_flag=True, help="Keep nothing on disk.")
 @click.option("--data", default="", help="Directory for what is kept.  [default: ./penstock-data]")
 @click.option("--sync", default=None, type=click.Choice(MODES), help="When messages are synced.")
@@ -52,6 +61,10 @@ SLOWER = "messages cost about five times as much (docs/install.md)"
 def serve(
     host: str | None,
     port: int | None,
+    tls_port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_ca: str | None,
     memory: bool,
     data: str,
     sync: str | None,
@@ -68,6 +81,11 @@ def serve(
         config,
         host=host or config.host,
         port=config.port if port is None else port,
+        tls_port=config.tls_port if tls_port is None else tls_port,
+        tls_cert=config.tls_cert if tls_cert is None else tls_cert,
+        tls_key=config.tls_key if tls_key is None else tls_key,
+        tls_ca=config.tls_ca if tls_ca is None else tls_ca,
+        tls_verify=config.tls_verify if tls_ca is None else NEEDED,
         profile=profile or config.profile,
         queue_depth_bytes=config.queue_depth_bytes if queue_depth is None else queue_depth,
         events_dir=events or config.events_dir,
@@ -83,8 +101,6 @@ def serve(
     def announce(node: Node) -> None:
         python = ".".join(str(part) for part in sys.version_info[:3])
         seconds = max(process_age_s(), time.monotonic() - started)
-        listener = node.listener
-        assert listener is not None, "a node that is announced listens"
         shown = f"[{config.host}]" if ":" in config.host else config.host
         click.echo(
             f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {build_kind()} · "
@@ -93,9 +109,13 @@ def serve(
         if build_kind() != COMPILED:
             click.echo(f" ! {build_words()}; {SLOWER}")
         _say_kept(node)
-        click.echo(f" ✔ broker   amqp://{shown}:{listener.port}   ready in {seconds:.2f} s")
+        ready = f"   ready in {seconds:.2f} s"
+        for one in node.listeners:
+            scheme = "amqp" if one.endpoint is None else "amqps"
+            click.echo(f" ✔ broker   {scheme}://{shown}:{one.port}{ready}")
+            ready = ""
         if node.control is not None:
-            where = f"--control {control}" if control else f"--port {listener.port}"
+            where = f"--control {control}" if control else f"--port {node.listeners[0].port}"
             click.echo(f" ✔ control  {node.control.path}   penstock why {where}")
         _say_events(node)
         sys.stdout.flush()

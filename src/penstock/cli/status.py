@@ -71,6 +71,8 @@ def _show_status(answer: Status) -> None:
         ("sync", answer.sync or "nothing is kept on disk"),
     ]
     lines += [("alarm", f"{name}: {text}") for name, text in answer.alarms.items()]
+    if answer.certificate:
+        lines.append(("tls", answer.certificate))
     if answer.failure:
         lines.append(("failure", answer.failure))
     for name, said in lines:

@@ -2,9 +2,10 @@
 
     PLAIN:    0x00 user 0x00 password          the authorisation identity in front stays empty
     AMQPLAIN: the fields of a table without its length, with LOGIN and PASSWORD as strings
+    EXTERNAL: whatever it is, it is not looked at: the user is that of the client's certificate
 
 Whether the password is right is not decided here.
-Source: RFC 4616; RabbitMQ's rabbit_auth_mechanism_plain and _amqplain, whose reply texts are kept
+Source: RFC 4616; RabbitMQ's rabbit_auth_mechanism_plain, _amqplain and _ssl, whose texts are kept
 except that theirs repeat the response, password and all.
 """
 
@@ -17,28 +18,37 @@ from penstock.protocol.values import Value, decode_fields
 
 PLAIN: Final = "PLAIN"
 AMQPLAIN: Final = "AMQPLAIN"
+EXTERNAL: Final = "EXTERNAL"
 MECHANISMS: Final = (PLAIN, AMQPLAIN)
+"""Offered to everybody; EXTERNAL besides to those whose certificate was verified."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The user a client claims to be, and the proof. `password` is kept out of repr."""
+    """The user a client claims to be, and the proof. `password` is kept out of repr; is_certified:
+    the proof is a certificate that was verified, and there is no password."""
 
     user: str
     password: str = field(repr=False)
+    is_certified: bool = False
 
 
-def parse(mechanism: str, response: bytes, offered: tuple[str, ...] = MECHANISMS) -> Credentials:
+def parse(
+    mechanism: str, response: bytes, offered: tuple[str, ...] = MECHANISMS, certified: str = ""
+) -> Credentials:
     """The credentials in the `response` of connection.start-ok or secure-ok.
 
-    offered: the mechanisms connection.start has named.
+    offered: the mechanisms connection.start has named; certified: the user of the client's
+    certificate, "" for none.
     Raises: ConnectionFault 503 for a mechanism that is unknown or was not offered, 502 for a
     malformed response. Neither text repeats anything of the response.
     """
-    if mechanism not in MECHANISMS:
+    if mechanism not in (*MECHANISMS, EXTERNAL):
         raise ConnectionFault(COMMAND_INVALID, f"unknown authentication mechanism '{mechanism}'")
     if mechanism not in offered:
         raise ConnectionFault(COMMAND_INVALID, f"invalid authentication mechanism '{mechanism}'")
+    if mechanism == EXTERNAL:
+        return Credentials(certified, "", is_certified=True)
     return _parse_plain(response) if mechanism == PLAIN else _parse_amqplain(response)
 
 

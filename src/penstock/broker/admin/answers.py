@@ -88,6 +88,7 @@ class QueueCounts(Struct, frozen=True):
 class Status(Struct, frozen=True):
     """The broker as a whole.
 
+    certificate: whom that of TLS is for and until when, "" without TLS.
     sync: when what was written is synced, "" where nothing is kept on disk.
     failure: why nothing is kept any more, "" while everything is.
     connections: their states by name.
@@ -105,6 +106,7 @@ class Status(Struct, frozen=True):
     memory_high_bytes: int
     turns: int
     events_dropped: int
+    certificate: str = ""
 
 
 class AccountRow(Struct, frozen=True):

@@ -5,12 +5,24 @@ hashes; a user that is for this machine only is refused from any other address (
 RabbitMQ).
 """
 
+from dataclasses import dataclass
 from hmac import compare_digest
 from ipaddress import ip_address
 
 from penstock.base.config import UserConfig
 from penstock.broker.session.passwords import is_password
 from penstock.protocol.sasl import Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPeer:
+    """What is known of a client that came over TLS. user: by its certificate, "" without one;
+    subject: of the certificate, as a distinguished name, "" without one."""
+
+    version: str
+    cipher: str
+    subject: str
+    user: str
 
 
 class Access:
@@ -25,12 +37,19 @@ class Access:
         """ "" if the credentials are right and may be used from `peer_host`; otherwise one line for
         the log, which says more than the peer is told."""
         user = self.users.get(credentials.user)
-        if user is not None and user.hashing != "":
+        if credentials.is_certified:
+            is_right = user is not None
+        elif user is not None and user.hashing != "":
             is_right = is_password(credentials.password, user.password_hash, user.hashing)
         else:
             # An unknown user costs the same comparison as a wrong password.
             expected = user.password if user is not None else "\x00"
             is_right = compare_digest(expected.encode(), credentials.password.encode())
+        if user is None and credentials.is_certified:
+            return (
+                f"user '{credentials.user}', named by the client's certificate, does not exist; "
+                "make it, or see tls_user_from"
+            )
         if user is None or not is_right:
             return f"user '{credentials.user}': invalid credentials"
         if user.is_loopback_only and not is_loopback(peer_host):

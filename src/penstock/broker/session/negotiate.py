@@ -25,6 +25,7 @@ from penstock.broker.connection.phases import (
     PHASE_OPEN,
 )
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.session.access import TlsPeer
 from penstock.broker.session.session import Session, SessionHost
 from penstock.broker.session.teardown import Teardown
 from penstock.broker.session.verbs import ChannelVerbs
@@ -49,7 +50,7 @@ from penstock.protocol.handshake import (
 from penstock.protocol.heartbeat import Heartbeat
 from penstock.protocol.methods.codec import decode_method, method_frame
 from penstock.protocol.replies import channel_close, connection_close
-from penstock.protocol.sasl import MECHANISMS, Credentials, login_refused, parse
+from penstock.protocol.sasl import EXTERNAL, MECHANISMS, Credentials, login_refused, parse
 from penstock.protocol.values import Table
 
 CHANNEL_OPEN = 0x14000A
@@ -63,6 +64,7 @@ CAPABILITIES_ASKED = frozenset(
 
 class Negotiator(ConnectionVerbs):
     """One connection's cold side. `peer_host`: the address it comes from, without port;
+    `tls_peer`: what is known by its TLS, None without; `offered`: the ways to log in;
     `session`: set once the connection is open; `heartbeat`: once it is tuned; `since_ns`: when the
     peer connected, or when closing began: both have to come to an end (limits.HANDSHAKE_MS)."""
 
@@ -75,20 +77,32 @@ class Negotiator(ConnectionVerbs):
         "heartbeat",
         "host",
         "mechanism",
+        "offered",
         "peer",
         "peer_host",
         "response",
         "seen_input_bytes",
         "session",
         "since_ns",
+        "tls_peer",
         "tuning",
         "verbs",
     )
 
-    def __init__(self, host: SessionHost, peer_host: str, peer: str, now_ns: int) -> None:
+    def __init__(
+        self,
+        host: SessionHost,
+        peer_host: str,
+        peer: str,
+        now_ns: int,
+        tls_peer: TlsPeer | None = None,
+    ) -> None:
         self.host = host
         self.peer_host = peer_host
         self.peer = peer
+        self.tls_peer = tls_peer
+        has_certificate = tls_peer is not None and tls_peer.user != ""
+        self.offered = (*MECHANISMS, EXTERNAL) if has_certificate else MECHANISMS
         self.handshake = Handshake()
         self.mechanism = ""
         self.response = b""
@@ -116,7 +130,7 @@ class Negotiator(ConnectionVerbs):
             return
         connection.move(GREETED)
         self.handshake.take(HandshakeInput.HEADER)
-        self._send(connection, start_method(self.host.properties, MECHANISMS))
+        self._send(connection, start_method(self.host.properties, self.offered))
 
     def control(self, connection: Connection, event: Event) -> None:
         method = decode_method(event.payload)
@@ -154,7 +168,8 @@ class Negotiator(ConnectionVerbs):
             self.capabilities = CAPABILITIES_ASKED & client_capabilities(method.client_properties)
         elif isinstance(method, m.ConnectionSecureOk):
             self.response = method.response
-        credentials = parse(self.mechanism, self.response)
+        certified = "" if self.tls_peer is None else self.tls_peer.user
+        credentials = parse(self.mechanism, self.response, self.offered, certified)
         self.response = b""
         refusal = self.host.access.check(credentials, self.peer_host)
         if refusal != "":

@@ -2,6 +2,7 @@
 
 host = "127.0.0.1"        port = 5672        profile = "penstock"
 [store]                   sync = "always"    sync_interval_ms = 200
+[tls]                     cert = "server.pem"               key = "server.key"
 [[users]]                 name = "app"       password = "..."
 [[rates]]                 user = "app"       messages = 500      bytes = 1000000
 [[policies]]              name = "short"     pattern = "^logs"   definition = { max-length = 1000 }
@@ -19,6 +20,7 @@ from penstock.base.limits import LIMITS, RATE_CONNECTION_MESSAGES
 from penstock.base.policy import Policy, policy_from
 
 _BOUNDS = {limit.name: limit for limit in LIMITS}
+_PARTS = ("store", "tls")
 _MARKS = ("memory_high", "disk_free_min")
 """Texts that may be written as numbers: bytes, or a share of memory."""
 
@@ -56,17 +58,17 @@ def read_config(path: str) -> Config:
 
 
 def _flat(path: str, data: dict[str, object]) -> dict[str, object]:
-    """`[store] sync` is another way to write `store_sync`."""
+    """`[store] sync` is another way to write `store_sync`, and `[tls] cert` of `tls_cert`."""
     flat: dict[str, object] = {}
     for key, value in data.items():
         found = {key: value}
-        if key == "store":
+        if key in _PARTS:
             if not isinstance(value, dict):
-                raise OperatorError(f"{path}: store must be written as a [store] table")
-            found = {f"store_{name}": one for name, one in value.items()}
+                raise OperatorError(f"{path}: {key} must be written as a [{key}] table")
+            found = {f"{key}_{name}": one for name, one in value.items()}
         for name, one in found.items():
             if name in flat:
-                raise OperatorError(f"{path}: {name} is given twice, once in [store]")
+                raise OperatorError(f"{path}: {name} is given twice, once in a table")
             flat[name] = one
     return flat
 

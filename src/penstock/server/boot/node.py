@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from uuid import uuid4
 
 from penstock.base.clock import Clock
@@ -32,6 +33,7 @@ from penstock.server.net.listener import Listener, raise_limit
 from penstock.server.net.poller import make_poller
 from penstock.server.net.sockets import SocketShell
 from penstock.server.net.stall_timeout import StallTimeout
+from penstock.server.net.tls_endpoint import TlsEndpoint, is_tls_wanted
 from penstock.server.recorder.event_writers import FEED_S, FILE_S, EventWriters
 from penstock.server.recorder.service import RecorderService
 
@@ -87,9 +89,10 @@ RELIEF_S = 0.1
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 DRAIN_S = 2.0
 HANGUP = (
-    "SIGHUP is ignored: settings are read at a start, and changed by `penstock flow set`; "
-    "SIGTERM and SIGINT stop the broker"
+    "SIGHUP is ignored: it reads certificates again, and there are none; settings are changed by "
+    "`penstock flow set`; SIGTERM and SIGINT stop the broker"
 )
+RELOADED = "SIGHUP: the certificates of TLS were read again, and are shown to new connections"
 NS_PER_MS = 1_000_000
 COLLECT_AFTER = 2_000
 """Ended connections, about 20 MB of them, that are worth one full collection."""
@@ -117,6 +120,7 @@ class Node:
         self.failure: OperatorError | None = None
         self.on_failure: Callable[[], None] | None = None
         self.listener: Listener | None = None
+        self.tls_listener: Listener | None = None
         self.control: ControlSocket | None = None
         self.events: EventWriters | None = None
         self.ticks: list[asyncio.TimerHandle] = []
@@ -131,9 +135,9 @@ class Node:
         if config.data_dir != "":
             self.keeping = DurableState(config.data_dir, self.boot_id, self.broker, self.poller)
         self.events = EventWriters(self.broker, self.boot_id)
-        self.listener = Listener(self.broker, self.poller, self.loop, config.host, config.port)
-        path = config.control_socket or control_path(self.listener.port)
-        questions = Questions(self.broker, self.flight, self._run_soon)
+        self._listen()
+        path = config.control_socket or control_path(self.listeners[0].port)
+        questions = Questions(self.broker, self.flight, self._run_soon, self._certificate)
         self.control = ControlSocket(path, questions.answer)
         await self.control.start()
         self.watch.check_memory()
@@ -144,6 +148,43 @@ class Node:
             self._every(FILE_S, self.events.file.write)
         if self.events.feed is not None:
             self._every(FEED_S, self.feed)
+
+    def _listen(self) -> None:
+        """Raises: OperatorError."""
+        config = self.config
+        if config.port < 0 and not is_tls_wanted(config):
+            raise OperatorError(
+                "port = -1 and no TLS: nobody could connect; give tls_cert, or another port"
+            )
+        if is_tls_wanted(config):
+            endpoint = TlsEndpoint(config, self.log.warning)
+            self.tls_listener = Listener(
+                self.broker, self.poller, self.loop, config.host, config.tls_port, endpoint
+            )
+        if config.port >= 0:
+            self.listener = Listener(self.broker, self.poller, self.loop, config.host, config.port)
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """The ports that clients come to, the one without TLS first."""
+        return [one for one in (self.listener, self.tls_listener) if one is not None]
+
+    def _certificate(self) -> str:
+        endpoint = None if self.tls_listener is None else self.tls_listener.endpoint
+        return "" if endpoint is None else endpoint.words(datetime.now(UTC))
+
+    def hang_up(self) -> None:
+        """SIGHUP: read the certificates again; faulty ones change nothing."""
+        endpoint = None if self.tls_listener is None else self.tls_listener.endpoint
+        if endpoint is None:
+            self.log.warning(HANGUP)
+            return
+        try:
+            endpoint.load()
+        except OperatorError as fault:
+            self.log.warning(f"SIGHUP: {fault}; the certificates of before are shown on")
+        else:
+            self.log.info(RELOADED)
 
     def _every(self, seconds: float, work: Callable[[], None]) -> None:
         slot = len(self.ticks)
@@ -277,8 +318,8 @@ class Node:
         self.due_timer.stop()
         self.watch.around.give_up_reserve()
         self.flight.close()
-        if self.listener is not None:
-            self.listener.stop_accepting()
+        for listener in self.listeners:
+            listener.stop_accepting()
         farewell = method_frame(
             0,
             ConnectionClose(
@@ -296,8 +337,8 @@ class Node:
         end = time.monotonic() + DRAIN_S
         while self.broker.connections and time.monotonic() < end:
             await asyncio.sleep(0.01)
-        if self.listener is not None:
-            self.listener.close()
+        for listener in self.listeners:
+            listener.close()
         self.poller.close()
         if self.control is not None:
             await self.control.close()
@@ -324,8 +365,7 @@ async def serve(config: Config, announce: Callable[[Node], None]) -> None:
     node.on_failure = asked.set
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, asked.set)
-    # As RabbitMQ: what asks other programs to read their files again must not end this one.
-    loop.add_signal_handler(signal.SIGHUP, node.log.warning, HANGUP)
+    loop.add_signal_handler(signal.SIGHUP, node.hang_up)
     try:
         await node.start()
     except OperatorError:

@@ -28,11 +28,17 @@ DEFAULTS: Final = MappingProxyType(
 
 
 class Questions:
-    """Answers from the broker's present and the history of its last seconds."""
+    """Answers from the broker's present and the history of its last seconds. certificate: what is
+    said of the one that TLS shows."""
 
     def __init__(
-        self, broker: Broker, service: RecorderService, run_soon: Callable[[], None]
+        self,
+        broker: Broker,
+        service: RecorderService,
+        run_soon: Callable[[], None],
+        certificate: Callable[[], str],
     ) -> None:
+        self.certificate = certificate
         self.broker = broker
         self.history = service.history
         self.run_soon = run_soon
@@ -122,6 +128,7 @@ class Questions:
             memory_high_bytes=broker.memory_high_bytes,
             turns=int(broker.scheduler.turns),
             events_dropped=broker.recorder.dropped,
+            certificate=self.certificate(),
         )
 
 

@@ -16,9 +16,14 @@ import psutil
 from penstock.base.errors import OperatorError
 from penstock.base.limits import HANDLES_KEPT
 from penstock.broker.broker import Broker
+from penstock.broker.session.access import TlsPeer
+from penstock.server.net.handshakes import Handshakes
+from penstock.server.net.lingering import Lingering
 from penstock.server.net.poller import Poller
-from penstock.server.net.sockets import Lingering, SocketShell
+from penstock.server.net.sockets import SocketShell
 from penstock.server.net.stall_timeout import watch_host
+from penstock.server.net.tls import TlsSession
+from penstock.server.net.tls_endpoint import TlsEndpoint
 
 SHARE: Final = 4
 """Where few files may be open at all, one part in this many is kept."""
@@ -57,13 +62,20 @@ SAID_EVERY_S = 10.0
 
 
 class Listener:
-    """One listening socket and the shells of its clients. lingering: the sockets of those that
+    """One listening socket and the shells of its clients. endpoint: of TLS, None without;
+    handshakes: those under way, None without TLS; lingering: the sockets of those that
     ended; refused: closed at a bound;
     handles_end: of sockets for clients, -1 for none, see open_files; quiet_until: loop time before
     which it is not said again that handles are scarce."""
 
     def __init__(
-        self, broker: Broker, poller: Poller, loop: asyncio.AbstractEventLoop, host: str, port: int
+        self,
+        broker: Broker,
+        poller: Poller,
+        loop: asyncio.AbstractEventLoop,
+        host: str,
+        port: int,
+        endpoint: TlsEndpoint | None = None,
     ) -> None:
         self.broker = broker
         self.poller = poller
@@ -76,6 +88,11 @@ class Listener:
         self.refused = 0
         self.handles_end = end_for_clients()
         self.quiet_until = 0.0
+        self.endpoint = endpoint
+        self.handshakes: Handshakes | None = None
+        if endpoint is not None:
+            patience_ms = broker.config.tls_handshake_ms
+            self.handshakes = Handshakes(loop, endpoint, patience_ms, broker.log, self._serve_tls)
         loop.add_reader(self.sock, self._accept)
 
     def _accept(self) -> None:
@@ -108,7 +125,7 @@ class Listener:
                     "of those the process may have is for the disk"
                 )
                 continue
-            self._serve(sock, str(address[0]), int(address[1]))
+            self._take(sock, str(address[0]), int(address[1]))
 
     def _is_beyond(self, sock: socket.socket) -> bool:
         return 0 <= self.handles_end <= sock.fileno()
@@ -124,7 +141,7 @@ class Listener:
         if self.sock.fileno() >= 0:
             self.loop.add_reader(self.sock, self._accept)
 
-    def _serve(self, sock: socket.socket, host: str, port: int) -> None:
+    def _take(self, sock: socket.socket, host: str, port: int) -> None:
         sock.setblocking(False)
         try:
             set_up(sock)
@@ -132,8 +149,32 @@ class Listener:
             # The peer has gone again already.
             sock.close()
             return
+        if self.handshakes is not None:
+            self.handshakes.take(sock, host, port)
+        else:
+            self._serve(sock, host, port, None, None)
+
+    def _serve_tls(self, sock: socket.socket, host: str, port: int, tls: TlsSession) -> None:
+        assert self.endpoint is not None, "it made the session"
+        if len(self.broker.connections) >= self.broker.config.connections_max:
+            self.refused += 1
+            sock.close()
+            return
+        shell = self._serve(sock, host, port, tls, tls.peer(self.endpoint.user_from))
+        # What the client said right behind its handshake came with it.
+        shell.decrypt(b"")
+        self.poller.request()
+
+    def _serve(
+        self,
+        sock: socket.socket,
+        host: str,
+        port: int,
+        tls: TlsSession | None,
+        tls_peer: TlsPeer | None,
+    ) -> SocketShell:
         shown = f"[{host}]" if ":" in host else host
-        SocketShell(
+        return SocketShell(
             self.broker,
             self.poller,
             sock,
@@ -141,6 +182,8 @@ class Listener:
             f"{shown}:{port}",
             self.shells,
             self.lingering,
+            tls,
+            tls_peer,
         )
 
     def stop_accepting(self) -> None:
@@ -151,6 +194,8 @@ class Listener:
     def close(self) -> None:
         """No more clients, and none of the present ones."""
         self.stop_accepting()
+        if self.handshakes is not None:
+            self.handshakes.close()
         for shell in list(self.shells):
             shell.close()
         self.shells.clear()

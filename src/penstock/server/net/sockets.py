@@ -5,104 +5,19 @@ because they read on while nobody can take more (docs/adr). Reading pauses when 
 the connection's closed gate keeps out, so short stops cost no system call.
 """
 
-import asyncio
 import socket
+from contextlib import suppress
 from typing import Final
 
-from penstock.base.limits import LINGERING_SOCKETS
 from penstock.broker.actors.output import Output, OutputLine, Shell
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.phases import ENDS, PHASE_CLOSED
+from penstock.broker.session.access import TlsPeer
+from penstock.server.net.lingering import READ_BYTES, Lingering
 from penstock.server.net.poller import READ, WRITE, Poller, Watched
 from penstock.server.net.stall_timeout import unsent_bytes, watch_host
-
-READ_BYTES_MIN: Final = 4096
-TURN_BYTES: Final = 1_048_576
-"""Thrown away in one turn of the loop, by all of them together, unless they are very many."""
-
-
-class Lingering:
-    """deadlines: by socket, the one that has lingered longest first, in the loop's time, seconds;
-    sockets_max: 1.. . Owner: the listener.
-
-    Closing a socket that still has input resets it: a peer that is in the middle of writing gets an
-    error, and may lose our last words. So the sending side is shut down, which the peer reads as
-    the end, and what it still writes is read and thrown away unlooked at. RabbitMQ does so for
-    thirty seconds. To the broker these connections are closed; nothing waits for their sockets."""
-
-    __slots__ = ("_timer", "_waste", "deadlines", "linger_s", "loop", "sockets_max")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, linger_ms: int) -> None:
-        self.loop = loop
-        self.linger_s = linger_ms / 1000
-        self.sockets_max = LINGERING_SOCKETS.default
-        self.deadlines: dict[socket.socket, float] = {}
-        self._waste = bytearray(READ_BYTES)
-        self._timer: asyncio.TimerHandle | None = None
-
-    def take(self, sock: socket.socket) -> None:
-        """Everything has been said on `sock`, and nobody else watches it."""
-        if self.linger_s <= 0:
-            sock.close()
-            return
-        try:
-            sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            # The peer has gone already.
-            sock.close()
-            return
-        if len(self.deadlines) >= self.sockets_max:
-            self.give_up_one()
-        self.deadlines[sock] = self.loop.time() + self.linger_s
-        self.loop.add_reader(sock, self._discard, sock)
-        if self._timer is None:
-            self._timer = self.loop.call_later(self.linger_s, self._expire)
-
-    def give_up_one(self) -> bool:
-        """Close the socket that has lingered longest; False if there is none."""
-        for sock in self.deadlines:
-            self._end(sock)
-            return True
-        return False
-
-    def close(self) -> None:
-        """Close them all."""
-        while self.give_up_one():
-            pass
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _discard(self, sock: socket.socket) -> None:
-        share = TURN_BYTES // len(self.deadlines)
-        try:
-            count = sock.recv_into(self._waste, max(READ_BYTES_MIN, min(READ_BYTES, share)))
-        except BlockingIOError:
-            return
-        except OSError:
-            count = 0
-        if count == 0:
-            self._end(sock)
-
-    def _expire(self) -> None:
-        now = self.loop.time()
-        self._timer = None
-        while self.deadlines:
-            sock, deadline = next(iter(self.deadlines.items()))
-            if deadline > now:
-                self._timer = self.loop.call_at(deadline, self._expire)
-                return
-            self._end(sock)
-
-    def _end(self, sock: socket.socket) -> None:
-        del self.deadlines[sock]
-        self.loop.remove_reader(sock)
-        sock.close()
-
-
-READ_BYTES: Final = 65_536
-"""One read: the quantum of fairness between connections."""
+from penstock.server.net.tls import TlsFault, TlsSession
 
 PIECES_PER_SEND: Final = 256
 """Pieces handed to one sendmsg; the system's own limit is 1024."""
@@ -130,13 +45,16 @@ class SocketWatch(Watched):
 
 
 class SocketOutput(Output):
-    """The output buffer of one socket. `pending`: bytes the socket would not take yet; shell: None
-    once it is closed, when nothing is sent any more."""
+    """The output buffer of one socket. `pending`: bytes the socket would not take yet, encrypted
+    ones with TLS; shell: None once it is closed, when nothing is sent any more."""
 
-    __slots__ = ("is_closing", "is_writing", "pending", "sent_bytes", "shell", "sock")
+    __slots__ = ("is_closing", "is_writing", "pending", "sent_bytes", "shell", "sock", "tls")
 
-    def __init__(self, line: OutputLine, high_bytes: int, sock: socket.socket) -> None:
+    def __init__(
+        self, line: OutputLine, high_bytes: int, sock: socket.socket, tls: TlsSession | None
+    ) -> None:
         super().__init__(line, high_bytes)
+        self.tls = tls
         self.takes_pieces = True
         self.sock = sock
         self.pending = b""
@@ -158,6 +76,13 @@ class SocketOutput(Output):
         data = self.writer.getvalue()
         self.writer.truncate(0)
         pieces = self.pieces
+        if self.tls is not None:
+            if pieces:
+                self.pieces = []
+                pieces.append(data)
+                data = b"".join(pieces)
+                pieces = []
+            data = self._sealed(data)
         if pieces:
             self.pieces = []
             pieces.append(data)
@@ -174,6 +99,15 @@ class SocketOutput(Output):
             self._watch_writing(True)
         elif self.is_closing and self.shell is not None:
             self.shell.linger()
+
+    def _sealed(self, data: bytes) -> bytes:
+        """What TLS sends for `data`."""
+        assert self.tls is not None, "whoever asks knows"
+        try:
+            return self.tls.sealed(data)
+        except TlsFault:
+            self._lost()
+            return b""
 
     def _offer(self, data: bytes) -> bytes:
         """Send what the socket takes now; the rest."""
@@ -232,7 +166,8 @@ class SocketOutput(Output):
 
 class SocketShell(Shell):
     """Owns one accepted socket until it is closed; `shells`: where it is listed until then;
-    `lingering`: who has the socket after that, if the peer may still write."""
+    `lingering`: who has the socket after that, if the peer may still write; `tls`: what its bytes
+    go through, None without TLS."""
 
     __slots__ = (
         "broker",
@@ -245,6 +180,7 @@ class SocketShell(Shell):
         "received_bytes",
         "shells",
         "sock",
+        "tls",
         "watched",
     )
 
@@ -257,19 +193,22 @@ class SocketShell(Shell):
         peer: str,
         shells: "set[SocketShell]",
         lingering: Lingering,
+        tls: TlsSession | None = None,
+        tls_peer: TlsPeer | None = None,
     ) -> None:
         self.broker = broker
+        self.tls = tls
         self.poller = poller
         self.sock = sock
         self.is_closed = False
         self.is_reading = True
         self.received_bytes = 0
         self.output = SocketOutput(
-            broker.scheduler.outputs, broker.config.socket_output_high_bytes, sock
+            broker.scheduler.outputs, broker.config.socket_output_high_bytes, sock, tls
         )
         self.output.shell = self
         self.watched = SocketWatch(self)
-        self.connection: Connection = broker.accept(peer_host, peer, self.output, self)
+        self.connection: Connection = broker.accept(peer_host, peer, self.output, self, tls_peer)
         poller.watch(sock, self.watched, READ)
         self.lingering = lingering
         self.shells = shells
@@ -294,8 +233,28 @@ class SocketShell(Shell):
         if len(data) == READ_BYTES:
             self.poller.is_more_likely = True
             self.poller.has_backlog = True
-        connection.receive(data)
+        if self.tls is not None:
+            self.decrypt(data)
+        else:
+            connection.receive(data)
         return True
+
+    def decrypt(self, data: bytes) -> None:
+        """Bytes of TLS have come; b"" for what came together with the end of the handshake."""
+        tls = self.tls
+        assert tls is not None, "whoever calls knows"
+        try:
+            content = tls.opened(data)
+        except TlsFault as fault:
+            self.broker.note(f"{self.connection.name}: TLS: {fault}; closed")
+            self.close()
+            return
+        if content:
+            self.connection.receive(content)
+        if tls.is_ended:
+            self.close()
+        elif tls.has_answer:
+            self.output.mark()
 
     def pause_if_stuck(self) -> None:
         """Stop reading if the gate is closed; the peer's bytes wait in the kernel, and its silence
@@ -340,6 +299,10 @@ class SocketShell(Shell):
     def linger(self) -> None:
         """All is said: end everything that hangs on the socket, and discard what still comes in
         until the peer closes it, too; again does nothing."""
+        if self.tls is not None and not self.is_closed:
+            # One that has gone, or takes nothing any more, is not told.
+            with suppress(OSError):
+                self.sock.send(self.tls.farewell())
         self._end(True)
 
     def give_up(self) -> None:

@@ -12,7 +12,7 @@ from penstock.server.recorder.service import RecorderService
 def questions(broker: Broker) -> Questions:
     """They are not given a loop: nothing is recorded in rounds."""
     service = RecorderService(broker, cast(asyncio.AbstractEventLoop, None), "boot")
-    return Questions(broker, service, lambda: None)
+    return Questions(broker, service, lambda: None, lambda: "")
 
 
 def asked(broker: Broker, fields: dict[str, object]) -> Reply:

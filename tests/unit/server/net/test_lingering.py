@@ -9,7 +9,7 @@ import pytest
 
 from penstock.protocol import methods as m
 from penstock.server.boot.node import Node
-from penstock.server.net.sockets import Lingering
+from penstock.server.net.lingering import Lingering
 from tests.patience import PATIENCE_S
 from tests.unit.broker.peer import publish
 from tests.unit.server.wire import Wire, book_of, running, until
