@@ -10,10 +10,13 @@ from penstock.spark.schema.formats import (
     EVENT_FORMAT,
     TRACE_FILES,
     FlowEvent,
+    Header,
     Json,
     TraceLine,
+    clock_of,
     event_from_fields,
     fields_of,
+    header_from_fields,
     input_files,
     trace_from_fields,
 )
@@ -41,15 +44,15 @@ def read_events(directory: Path) -> EventLog:
     found: dict[tuple[str, int], FlowEvent] = {}
     unreadable_count = 0
     for path in input_files(directory, EVENT_FILES):
-        boot_id = ""
+        header = Header()
         for fields in _objects(path):
             if fields is None:
                 unreadable_count += 1
             elif fields.get("format") == EVENT_FORMAT:
-                boot_id = str(fields.get("boot_id", ""))
+                header = header_from_fields(fields)
             elif "kind" in fields:
-                event = event_from_fields(boot_id, fields)
-                found.setdefault((boot_id, event.seq), event)
+                event = event_from_fields(header, fields)
+                found.setdefault((header.boot_id, event.seq), event)
     events = tuple(found[key] for key in sorted(found))
     return EventLog(events, unreadable_count, missing_count(events))
 
@@ -70,13 +73,13 @@ def missing_count(events: tuple[FlowEvent, ...]) -> int:
 def read_traces(directory: Path) -> TraceLog:
     """Read every trace file of `directory` in plain Python."""
     lines: list[TraceLine] = []
-    unreadable_count = 0
+    unreadable_count, offset_ns = 0, clock_of(directory)
     for path in input_files(directory, TRACE_FILES):
         for fields in _objects(path):
             if fields is None:
                 unreadable_count += 1
                 continue
-            lines.append(trace_from_fields(fields))
+            lines.append(trace_from_fields(fields, offset_ns))
     return TraceLog(tuple(lines), unreadable_count)
 
 

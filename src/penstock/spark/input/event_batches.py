@@ -54,7 +54,9 @@ def _columns(body: bytes, layout: Layout, batch: int) -> pa.Table:
     columns: dict[str, pa.Array] = {
         "boot_id": _coded(np.ones(count, np.uint32), names),
         "node": _coded(np.zeros(count, np.uint32), names),
-        **{name: pa.array(arrays[name]) for name in ("seq", "t_ns", "amount")},
+        **{name: pa.array(arrays[name]) for name in ("seq", "amount")},
+        # Of the wall clock, as in tables of files.
+        "t_ns": pa.array(arrays["t_ns"] + (layout.wall_ns - layout.mono_ns)),
         **{name: _coded(arrays[name], names) for name in _TEXTS},
         UNREADABLE: pa.nulls(count, TEXT),
         "batch": pa.repeat(batch, count),

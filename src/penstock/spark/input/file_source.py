@@ -25,7 +25,10 @@ from penstock.spark.schema.formats import EVENT_FILES, TRACE_FILES, input_files
 
 NAME: Final = "penstock-files"
 PATTERNS: Final = (EVENT_FILES, TRACE_FILES)
-SCHEMA: Final = "pattern string, path string, start bigint, end bigint, boot_id string, node string"
+SCHEMA: Final = (
+    "pattern string, path string, start bigint, end bigint, boot_id string, node string, "
+    "offset_ns bigint"
+)
 _ROWS: Final = pa.schema(
     [
         ("pattern", pa.string()),
@@ -34,6 +37,7 @@ _ROWS: Final = pa.schema(
         ("end", pa.int64()),
         ("boot_id", pa.string()),
         ("node", pa.string()),
+        ("offset_ns", pa.int64()),
     ]
 )
 Offset = dict[str, Any]

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from penstock.base.errors import OperatorError
-from penstock.spark.schema.formats import event_header, input_files
+from penstock.spark.schema.formats import (
+    TRACE_FILES,
+    Header,
+    clock_of,
+    event_header,
+    input_files,
+)
 
 RANGE_BYTES: Final = 4 << 20
 """What one task reads."""
@@ -22,13 +28,14 @@ TAIL_BYTES: Final = 1 << 16
 
 
 class Range(NamedTuple):
-    """Whole lines of one file: [start, end) in bytes. boot_id, node: of the file's header."""
+    """Whole lines of one file: [start, end) in bytes. boot_id, node, offset_ns: its `Header`."""
 
     path: str
     start: int
     end: int
     boot_id: str
     node: str
+    offset_ns: int
 
 
 class Intake(NamedTuple):
@@ -52,6 +59,8 @@ def fresh(
     ranges: list[Range] = []
     marks: dict[str, int] = {}
     left = bytes_max
+    # Traces have no header.
+    header = Header(offset_ns=clock_of(directory)) if pattern == TRACE_FILES else None
     for path in input_files(directory, pattern):
         start = taken(path.name)
         known = None if ends is None else ends.get(path.name, start)
@@ -62,7 +71,7 @@ def fresh(
             if known is not None and size < known:
                 raise _another(path, size, known)
             end = _end_of_lines(file, path, start) if known is None else known
-            for one in _ranges(file, path, start, end, left):
+            for one in _ranges(file, path, start, end, left, header):
                 ranges.append(one)
                 left -= one.end - one.start
                 marks[path.name] = one.end
@@ -78,13 +87,16 @@ def ends_of(directory: Path, pattern: str, taken: Callable[[str], int]) -> dict[
     return found
 
 
-def _ranges(file: BinaryIO, path: Path, start: int, end: int, most: int) -> Iterator[Range]:
+def _ranges(
+    file: BinaryIO, path: Path, start: int, end: int, most: int, header: Header | None
+) -> Iterator[Range]:
     """[start, end) in ranges, of which the last begins within `most` bytes."""
-    boot_id, node = event_header(file) if end > start else ("", "")
+    if end > start and header is None:
+        header = event_header(file)
     stop = start
     while stop < end and stop - start < most:
         begin, stop = stop, _cut(file, stop, end)
-        yield Range(str(path.resolve()), begin, stop, boot_id, node)
+        yield Range(str(path.resolve()), begin, stop, *(header or Header()))
 
 
 def read_range(one: Range) -> bytes:

@@ -19,6 +19,7 @@ from penstock.spark.schema.formats import (
     EVENT_FORMAT,
     SAMPLE_FIELDS,
     STATE_FIELDS,
+    Header,
     Json,
     event_from_fields,
     fields_of,
@@ -49,19 +50,19 @@ _EVENT_LINE: Final = pa.schema(columns_of(_TEXTS, _EVENT_NUMBERS))
 _TRACE_LINE: Final = pa.schema(columns_of(("id", *_TRACE_TEXTS), ("t",)))
 
 
-def event_tables(data: bytes, boot_id: str, node: str, batch: int) -> list[pa.Table]:
+def event_tables(data: bytes, header: Header, batch: int) -> list[pa.Table]:
     """The events of whole lines of an event file, one table a kind. Columns: EVENTS."""
     found = _parsed(data, _EVENT_LINE)
     if found is None:
-        slow = _slowly(data, EVENTS, lambda fields: _event_row(fields, boot_id, node), batch)
+        slow = _slowly(data, EVENTS, lambda fields: _event_row(fields, header), batch)
         return [slow.cast(coded_schema(EVENTS))]
     kinds = found["kind"].combine_chunks().dictionary_encode()
     # Events of one kind lie together, so that whole columns of a row group are 0 and are not read.
     parts = [found.filter(pc.equal(kinds.indices, at)) for at in range(len(kinds.dictionary))]
-    return [_events(part, boot_id, node, batch) for part in parts]
+    return [_events(part, header, batch) for part in parts]
 
 
-def _events(found: pa.Table, boot_id: str, node: str, batch: int) -> pa.Table:
+def _events(found: pa.Table, header: Header, batch: int) -> pa.Table:
     count = len(found)
     nothing, no_text = pa.repeat(0, count), _same("", count)
     known = {
@@ -71,10 +72,10 @@ def _events(found: pa.Table, boot_id: str, node: str, batch: int) -> pa.Table:
     }
     return pa.table(
         {
-            "boot_id": _same(boot_id, count),
-            "node": _same(node, count),
+            "boot_id": _same(header.boot_id, count),
+            "node": _same(header.node, count),
             "seq": known.get("seq", nothing),
-            "t_ns": known.get("t", nothing),
+            "t_ns": pc.add(known.get("t", nothing), header.offset_ns),
             **{name: known.get(name, no_text) for name in _TEXTS},
             **{name: known.get(name, nothing) for name in _NUMBERS},
             UNREADABLE: pa.nulls(count, TEXT),
@@ -93,14 +94,14 @@ def _coded(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(texts, "").dictionary_encode()
 
 
-def message_tables(data: bytes, boot_id: str, node: str, batch: int) -> list[pa.Table]:
-    """The stages of whole lines of a trace file. Columns: MESSAGES."""
+def message_tables(data: bytes, offset_ns: int, batch: int) -> list[pa.Table]:
+    """The stages of whole lines of a trace file. Columns: MESSAGES. offset_ns: as of `Header`."""
     found = _parsed(data, _TRACE_LINE)
     if found is None:
-        return [_slowly(data, MESSAGES, _trace_row, batch)]
+        return [_slowly(data, MESSAGES, lambda fields: _trace_row(fields, offset_ns), batch)]
     columns = {
         "message_id": _whole(found, "id", ""),
-        "t_ns": _whole(found, "t", 0),
+        "t_ns": pc.add(_whole(found, "t", 0), offset_ns),
         **{name: _whole(found, name, "") for name in _TRACE_TEXTS},
         UNREADABLE: pa.nulls(len(found), pa.string()),
         "batch": pa.repeat(batch, len(found)),
@@ -145,15 +146,15 @@ def _slowly(
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _event_row(fields: dict[str, Json], boot_id: str, node: str) -> dict[str, object] | None:
+def _event_row(fields: dict[str, Json], header: Header) -> dict[str, object] | None:
     if fields.get("format") == EVENT_FORMAT or "kind" not in fields:
         return None
-    event = event_from_fields(boot_id, fields)
+    event = event_from_fields(header, fields)
     numbers = {name: event.numbers.get(name, 0) for name in (*STATE_FIELDS, *SAMPLE_FIELDS)}
     named = event._asdict()
     del named["numbers"]
-    return {**named, "node": node, **numbers}
+    return {**named, "node": header.node, **numbers}
 
 
-def _trace_row(fields: dict[str, Json]) -> dict[str, object]:
-    return trace_from_fields(fields)._asdict()
+def _trace_row(fields: dict[str, Json], offset_ns: int) -> dict[str, object]:
+    return trace_from_fields(fields, offset_ns)._asdict()

@@ -19,7 +19,7 @@ from penstock.spark.input.file_source import NAME, FileSource
 from penstock.spark.input.intake import ROUND_BYTES, Range, read_range
 from penstock.spark.input.pipeline_input import FileInput, PipelineInput
 from penstock.spark.input.stream_input import StreamInput
-from penstock.spark.schema.formats import TRACE_FILES
+from penstock.spark.schema.formats import TRACE_FILES, Header
 from penstock.spark.tables.store import EVENTS
 
 TASKS_PER_CORE: Final = 4
@@ -54,10 +54,11 @@ def parse_ranges(rows: Iterator[pa.RecordBatch], batch: int) -> Parsed:
             one = Range(**fields)
             data = read_range(one)
             if pattern == TRACE_FILES:
-                for table in parse.message_tables(data, one.boot_id, one.node, batch):
+                for table in parse.message_tables(data, one.offset_ns, batch):
                     yield MESSAGES, table
             else:
-                for table in parse.event_tables(data, one.boot_id, one.node, batch):
+                header = Header(one.boot_id, one.node, one.offset_ns)
+                for table in parse.event_tables(data, header, batch):
                     yield EVENTS, table
 
 

@@ -49,6 +49,9 @@ def together(*columns: I64) -> I64:
         if bound * more > _FITS:
             values, key = np.unique(key, return_inverse=True)
             bound = len(values)
+            if bound * more > _FITS:
+                values, column = np.unique(column, return_inverse=True)
+                more = len(values)
         key, bound = key * more + column, bound * more
     return key
 

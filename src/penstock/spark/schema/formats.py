@@ -6,9 +6,11 @@ Three kinds of file lie in one input directory, all of JSON lines or JSON:
     trace-*.jsonl    one stage of one message a line               (the clients of a run)
     run.json         phases and queues of the run, optional        (`penstock run`)
 
-All times are nanoseconds of CLOCK_MONOTONIC, which every process of one machine shares. A line that
-cannot be read (a file torn by a crash) is counted, never fatal. Events are identified by
-(boot_id, seq): a repeated one is dropped, a missing one is known loss and is reported.
+Times in files are nanoseconds of CLOCK_MONOTONIC, which every process of one machine shares; what
+is read has those of the wall clock, by the two readings of one instant in the header of each event
+file. A line that cannot be read (a file torn by a crash) is counted, never fatal. Events are
+identified by (boot_id, seq), and each boot is one of one node: a repeated one is dropped, a missing
+one is known loss and is reported.
 """
 
 import json
@@ -43,7 +45,20 @@ SAMPLE_FIELDS: Final = (
 INTEGER_MAX: Final = (1 << 63) - 1
 """What a column of the tables can hold."""
 _READ_FIELDS: Final = frozenset(
-    {"format", "boot_id", "node", "seq", "t", "kind", "actor", "peer", "reason", "amount"}
+    {
+        "format",
+        "boot_id",
+        "node",
+        "wall_ns",
+        "mono_ns",
+        "seq",
+        "t",
+        "kind",
+        "actor",
+        "peer",
+        "reason",
+        "amount",
+    }
     | {*STATE_FIELDS, *SAMPLE_FIELDS}
     | {"id", "stage", "client", "queue", "phase"}
 )
@@ -130,8 +145,10 @@ def read_run(directory: Path) -> RunDescription:
         return RunDescription()
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
+        offset_ns = clock_of(directory)
         phases = tuple(
-            Phase(str(name), int(start), int(end)) for name, start, end in fields["phases"]
+            Phase(str(name), int(start) + offset_ns, int(end) + offset_ns)
+            for name, start, end in fields["phases"]
         )
         return RunDescription(
             phases,
@@ -187,36 +204,60 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def event_header(file: BinaryIO) -> tuple[str, str]:
-    """Boot and node of an open event file, from its first line; empty when that is no header."""
-    file.seek(0)
-    fields = fields_of(file.readline().decode("utf-8", "replace"))
+class Header(NamedTuple):
+    """Whose lines these are. offset_ns: what turns their times into those of the wall clock."""
+
+    boot_id: str = ""
+    node: str = ""
+    offset_ns: int = 0
+
+
+def header_from_fields(fields: dict[str, Json] | None) -> Header:
+    """Of the first line of an event file; empty when it is no header. An old one, without two
+    readings of one instant, has times as they are."""
     if fields is None or fields.get("format") != EVENT_FORMAT:
-        return "", ""
-    return _text(fields, "boot_id"), _text(fields, "node")
+        return Header()
+    wall_ns, mono_ns = _number(fields, "wall_ns"), _number(fields, "mono_ns")
+    return Header(_text(fields, "boot_id"), _text(fields, "node"), wall_ns - mono_ns)
 
 
-def trace_from_fields(fields: dict[str, Json]) -> TraceLine:
+def event_header(file: BinaryIO) -> Header:
+    """That of an open event file."""
+    file.seek(0)
+    return header_from_fields(fields_of(file.readline().decode("utf-8", "replace")))
+
+
+def clock_of(directory: Path) -> int:
+    """What turns times of the clients of a run into those of the wall clock, ns: of the broker that
+    was first in its directory. All of them shared a machine, and have no readings of their own."""
+    found: list[Header] = []
+    for path in input_files(directory, EVENT_FILES):
+        with path.open("rb") as file:
+            found.append(event_header(file))
+    return min((one.offset_ns for one in found if one.boot_id), default=0)
+
+
+def trace_from_fields(fields: dict[str, Json], offset_ns: int = 0) -> TraceLine:
     """One line of a trace file; what is missing or of another type is empty or 0."""
     return TraceLine(
         _text(fields, "id"),
         _text(fields, "stage"),
-        _number(fields, "t"),
+        _time(fields, offset_ns),
         _text(fields, "client"),
         _text(fields, "queue"),
         _text(fields, "phase"),
     )
 
 
-def event_from_fields(boot_id: str, fields: dict[str, Json]) -> FlowEvent:
+def event_from_fields(header: Header, fields: dict[str, Json]) -> FlowEvent:
     """One line of an event file; what is missing or of another type is empty or 0."""
     numbers: dict[str, int] = {
         name: _number(fields, name) for name in (*STATE_FIELDS, *SAMPLE_FIELDS) if name in fields
     }
     return FlowEvent(
-        boot_id,
+        header.boot_id,
         _number(fields, "seq"),
-        _number(fields, "t"),
+        _time(fields, header.offset_ns),
         _text(fields, "kind"),
         _text(fields, "actor"),
         _text(fields, "peer"),
@@ -229,6 +270,12 @@ def event_from_fields(boot_id: str, fields: dict[str, Json]) -> FlowEvent:
 def _text(fields: dict[str, Json], name: str) -> str:
     value = fields.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _time(fields: dict[str, Json], offset_ns: int) -> int:
+    """Beyond 64 bits it begins again, as in columns."""
+    wide = _number(fields, "t") + offset_ns + INTEGER_MAX + 1
+    return wide % (2 * INTEGER_MAX + 2) - INTEGER_MAX - 1
 
 
 def _number(fields: dict[str, Json], name: str) -> int:

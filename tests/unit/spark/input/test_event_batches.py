@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.spark.input.event_batches import batches_to_tables
 from penstock.spark.input.parse import EVENTS, UNREADABLE, event_tables
+from penstock.spark.schema.formats import Header
 from penstock.telemetry.event_batch import encode_batch, layout_of
 from penstock.telemetry.events import (
     ACTOR_UP,
@@ -20,6 +21,7 @@ from penstock.telemetry.events import (
 from penstock.telemetry.trace import TraceHeader, encode_events, encode_header
 
 HEADER = TraceHeader("node", "boot", 10**18, 5, "1.0")
+WHOSE = Header("boot", "node", 10**18 - 5)
 NUMBERS = st.integers(0, 2**62)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 EVENT_LISTS = st.lists(
@@ -45,7 +47,7 @@ def test_they_have_the_rows_of_lines(lists: list[list[Event]]) -> None:
     found = batches_to_tables([encode_batch(HEADER, events) for events in lists], 7)
     lines = encode_header(HEADER) + b"".join(encode_events(events) for events in lists)
     # The header is a line that parsing gives no row of its own only line by line.
-    expected = event_tables(lines.partition(b"\n")[2], "boot", "node", 7) if any(lists) else []
+    expected = event_tables(lines.partition(b"\n")[2], WHOSE, 7) if any(lists) else []
     assert rows(found) == rows(expected)
     assert all(table.schema.names == EVENTS.names for table in found)
     assert all(len(set(table["kind"].to_pylist())) == 1 for table in found)

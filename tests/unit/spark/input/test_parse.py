@@ -1,11 +1,12 @@
 """Blocks of lines to columns: the same as line by line, whatever the lines are."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
-from penstock.spark.schema.formats import SAMPLE_FIELDS, STATE_FIELDS
+from penstock.spark.schema.formats import SAMPLE_FIELDS, STATE_FIELDS, clock_of, event_header
 from tests.spark.synthetic import World, write_world
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -31,10 +32,9 @@ def expected(directory: Path) -> list[tuple[object, ...]]:
     )
 
 
-def found(data: bytes, boot_id: str) -> tuple[list[tuple[object, ...]], int]:
-    rows = [
-        row for part in parse.event_tables(data, boot_id, "node", 7) for row in part.to_pylist()
-    ]
+def found(data: bytes) -> tuple[list[tuple[object, ...]], int]:
+    header = event_header(io.BytesIO(data))
+    rows = [row for part in parse.event_tables(data, header, 7) for row in part.to_pylist()]
     names = ("boot_id", "seq", "t_ns", "kind", "actor", "peer", "reason", "amount")
     good = [row for row in rows if row["unreadable"] is None]
     assert all(row["batch"] == 7 for row in rows)
@@ -48,7 +48,7 @@ def found(data: bytes, boot_id: str) -> tuple[list[tuple[object, ...]], int]:
 def test_events_are_those_of_the_slow_reader(tmp_path: Path, is_damaged: bool) -> None:
     write_world(tmp_path, World(seed=3, damaged=is_damaged))
     data = next(tmp_path.glob("events-*.jsonl")).read_bytes()
-    values, unreadable = found(data, "b1")
+    values, unreadable = found(data)
     assert sorted(set(values), key=str) == sorted(expected(tmp_path), key=str)
     assert unreadable == (1 if is_damaged else 0)
 
@@ -56,7 +56,7 @@ def test_events_are_those_of_the_slow_reader(tmp_path: Path, is_damaged: bool) -
 def test_odd_lines_are_what_the_slow_reader_makes_of_them(tmp_path: Path) -> None:
     header = json.dumps({"format": "penstock-events", "boot_id": "b"}).encode() + b"\n"
     (tmp_path / "events-b.jsonl").write_bytes(header + ODD)
-    values, unreadable = found(header + ODD, "b")
+    values, unreadable = found(header + ODD)
     assert values == expected(tmp_path)
     assert unreadable == read_events(tmp_path).unreadable_count == 2
 
@@ -82,7 +82,7 @@ def test_a_value_that_no_table_can_hold_makes_a_line_unreadable_and_ends_nothing
     header = json.dumps({"format": "penstock-events", "boot_id": "b"}).encode() + b"\n"
     data = header + b'{"seq":7,"t":8,"kind":"y"}\n' + line + b'\n{"torn":\n'
     (tmp_path / "events-b.jsonl").write_bytes(data)
-    values, unreadable = found(data, "b")
+    values, unreadable = found(data)
     plain = read_events(tmp_path)
     assert values == expected(tmp_path)
     assert len(values) == 1 + is_readable
@@ -92,7 +92,7 @@ def test_a_value_that_no_table_can_hold_makes_a_line_unreadable_and_ends_nothing
 def test_a_time_that_no_table_can_hold_makes_a_line_of_a_trace_unreadable(tmp_path: Path) -> None:
     data = b'{"id":"a","t":9223372036854775808}\n{"id":"\\ud800"}\n{"id":"b","t":3}\n'
     (tmp_path / "trace-a.jsonl").write_bytes(data)
-    rows = [row for part in parse.message_tables(data, "", "", 0) for row in part.to_pylist()]
+    rows = [row for part in parse.message_tables(data, 0, 0) for row in part.to_pylist()]
     assert [row["message_id"] for row in rows if row["unreadable"] is None] == ["b"]
     plain = read_traces(tmp_path)
     assert ([line.message_id for line in plain.lines], plain.unreadable_count) == (["b"], 2)
@@ -103,7 +103,7 @@ def test_traces_are_those_of_the_slow_reader(tmp_path: Path) -> None:
     rows = [
         tuple(row[name] for name in ("message_id", "stage", "t_ns", "client", "queue", "phase"))
         for path in sorted(tmp_path.glob("trace-*.jsonl"))
-        for part in parse.message_tables(path.read_bytes(), "", "", 0)
+        for part in parse.message_tables(path.read_bytes(), clock_of(tmp_path), 0)
         for row in part.to_pylist()
     ]
     assert rows == [tuple(line) for line in read_traces(tmp_path).lines]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.spark.input import parse
+from penstock.spark.schema.formats import Header
 
 FORMS = (
     ("seq", "t", "kind", "actor", "peer", "reason", "amount"),
@@ -71,7 +72,7 @@ ODD = (
 
 
 def rows(data: bytes) -> list[str]:
-    parts = parse.event_tables(data, "b", "n", 1)
+    parts = parse.event_tables(data, Header("b", "n"), 1)
     return sorted(repr(row) for part in parts for row in part.to_pylist())
 
 
@@ -91,6 +92,6 @@ def test_events_of_a_kind_lie_together() -> None:
         for kind in (b"gate_opened", b"gate_closed")
     ]
     header = b'{"format":"penstock-events","boot_id":"b"}\n'
-    parts = parse.event_tables(b"".join([header, *lines]), "b", "n", 1)
+    parts = parse.event_tables(b"".join([header, *lines]), Header("b", "n"), 1)
     assert [set(part["kind"].to_pylist()) for part in parts] == [{"gate_opened"}, {"gate_closed"}]
     assert [part["seq"].to_pylist() for part in parts] == [list(range(20))] * 2
