@@ -56,6 +56,7 @@ class EntryLimits:
 class Config:
     """Units are in the names; 0 for port and tls_port means any free port, -1 none.
 
+    login_delay_ms: see limits;
     tls_cert: PEM file with the certificate and those between it and its authority, "" for no TLS;
     tls_key: PEM file with the private key, "" for one in tls_cert; tls_key_password: of an
     encrypted key;
@@ -128,6 +129,7 @@ class Config:
     channels_max: int = limits.CHANNELS_MAX.default
     heartbeat_s: int = limits.HEARTBEAT_S.default
     handshake_ms: int = limits.HANDSHAKE_MS.default
+    login_delay_ms: int = limits.LOGIN_DELAY_MS.default
     linger_ms: int = limits.LINGER_MS.default
     parked_bytes: int = limits.PARKED_BYTES.default
     parked_node_bytes: int = limits.PARKED_NODE_BYTES.default

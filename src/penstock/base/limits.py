@@ -59,6 +59,13 @@ CONNECTIONS_MAX: Final = Limit(20_000, 1, 1_000_000, "connections", KEY, "server
     "the socket is closed at once and counted")
 HANDSHAKE_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", KEY, "server/boot/node",
     "the socket is closed")
+LOGIN_DELAY_MS: Final = Limit(1000, 0, 8000, "milliseconds", KEY, "broker/session/guessing",
+    "a refused login is answered only then; twice as late with every one after the fifth")
+LOGIN_FAILURES: Final = Limit(8192, 16, 1_048_576, "addresses and users that failed to log in",
+    BOOKS, "broker/session/guessing", "who has been quiet longest is forgotten")
+SUSPECT_SOCKETS: Final = Limit(16, 1, 65_536,
+    "sockets that have not logged in, of an address that has failed to lately", GUARD,
+    "broker/session/guessing", "the new socket is closed and counted")
 TLS_HANDSHAKE_MS: Final = Limit(5000, 100, 600_000, "milliseconds", KEY, "server/net/handshakes",
     "the socket is closed")
 TLS_HANDSHAKES: Final = Limit(1024, 1, 65_536, "TLS handshakes under way", GUARD,

@@ -39,6 +39,7 @@ from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access, TlsPeer
 from penstock.broker.session.entry_limits import Limits
+from penstock.broker.session.guessing import Guessing
 from penstock.broker.session.negotiate import Negotiator
 from penstock.broker.session.session import SessionHost
 from penstock.broker.settings.depth_setting import DepthSettings, add_depth_setting
@@ -97,6 +98,7 @@ class Broker:
         self.scheduler = context.scheduler
         self.dues = context.dues
         self.access = Access(config.users)
+        self.guessing = Guessing(config.login_delay_ms)
         self.cleanup = Cleanup(self.scheduler)
         self.settings = Settings()
         self.memory_high_bytes = memory_high_bytes
@@ -147,6 +149,7 @@ class Broker:
         return SessionHost(
             self.context,
             self.access,
+            self.guessing,
             self.cleanup,
             self.notifier_rules,
             self.limits,

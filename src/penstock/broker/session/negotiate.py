@@ -29,6 +29,7 @@ from penstock.broker.session.access import TlsPeer
 from penstock.broker.session.session import Session, SessionHost
 from penstock.broker.session.teardown import Teardown
 from penstock.broker.session.verbs import ChannelVerbs
+from penstock.flow.due import Timer
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
 from penstock.protocol import methods as m
@@ -64,7 +65,8 @@ CAPABILITIES_ASKED = frozenset(
 
 class Negotiator(ConnectionVerbs):
     """One connection's cold side. `peer_host`: the address it comes from, without port;
-    `tls_peer`: what is known by its TLS, None without; `offered`: the ways to log in;
+    `tls_peer`: what is known by its TLS, None without; `offered`: the ways to log in; `is_known`:
+    it has logged in; `delay`: until it is told that it has not, None before that;
     `session`: set once the connection is open; `heartbeat`: once it is tuned; `since_ns`: when the
     peer connected, or when closing began: both have to come to an end (limits.HANDSHAKE_MS)."""
 
@@ -73,9 +75,11 @@ class Negotiator(ConnectionVerbs):
         "client_properties",
         "close_reason",
         "credentials",
+        "delay",
         "handshake",
         "heartbeat",
         "host",
+        "is_known",
         "mechanism",
         "offered",
         "peer",
@@ -100,6 +104,8 @@ class Negotiator(ConnectionVerbs):
         self.host = host
         self.peer_host = peer_host
         self.peer = peer
+        self.is_known = False
+        host.guessing.arrived(peer_host)
         self.tls_peer = tls_peer
         has_certificate = tls_peer is not None and tls_peer.user != ""
         self.offered = (*MECHANISMS, EXTERNAL) if has_certificate else MECHANISMS
@@ -114,6 +120,7 @@ class Negotiator(ConnectionVerbs):
         self.session: Session | None = None
         self.verbs: ChannelVerbs | None = None
         self.close_reason = ""
+        self.delay: Timer | None = None
         self.seen_input_bytes = 0
         self.since_ns = now_ns
 
@@ -144,7 +151,7 @@ class Negotiator(ConnectionVerbs):
         if isinstance(method, m.ConnectionCloseOk):
             connection.shell.close_after_output()
             return
-        if connection.phase == PHASE_CLOSING:
+        if connection.phase == PHASE_CLOSING or self.delay is not None:
             return
         if connection.phase == PHASE_OPEN and isinstance(method, m.ConnectionUpdateSecret):
             self._send(connection, m.ConnectionUpdateSecretOk())
@@ -173,14 +180,10 @@ class Negotiator(ConnectionVerbs):
         self.response = b""
         refusal = self.host.access.check(credentials, self.peer_host)
         if refusal != "":
-            self.host.context.log.info(f"{self.peer}: {refusal}")
-            fault = login_refused(self.mechanism)
-            if "authentication_failure_close" in self.capabilities:
-                raise fault
-            self.close_reason = refusal
-            connection.move(ENDS)
-            connection.shell.close_after_output()
+            self._refuse(connection, credentials.user, refusal)
             return
+        self.host.guessing.known(self.peer_host)
+        self.is_known = True
         self.credentials = credentials
         self.handshake.take(HandshakeInput.ACCEPTED)
         config = self.host.context.config
@@ -188,6 +191,31 @@ class Negotiator(ConnectionVerbs):
             connection,
             tune_method(Tuning(config.channels_max, config.frame_bytes_max, config.heartbeat_s)),
         )
+
+    def _refuse(self, connection: Connection, user: str, refusal: str) -> None:
+        """Say so, but not at once."""
+        context = self.host.context
+        now_ns = context.clock.monotonic_ns()
+        answer = self.host.guessing.failed(self.peer_host, user, now_ns)
+        if answer.is_said:
+            context.log.warning(f"{self.peer}: {refusal}")
+        self.close_reason = refusal
+        fault = login_refused(self.mechanism)
+
+        def say(_now_ns: int) -> None:
+            if not connection.is_alive:
+                return
+            if "authentication_failure_close" in self.capabilities:
+                self.close(connection, fault)
+            else:
+                connection.move(ENDS)
+                connection.shell.close_after_output()
+
+        self.delay = Timer(say)
+        if answer.delay_ns == 0:
+            say(now_ns)
+        else:
+            context.dues.put(self.delay, now_ns + answer.delay_ns)
 
     def _tuned(self, connection: Connection, method: m.ConnectionTuneOk) -> None:
         config = self.host.context.config
@@ -234,8 +262,9 @@ class Negotiator(ConnectionVerbs):
                 )
             return
         number = int(event.channel)
-        # The tag of an ack is a delivery tag, which may have any value.
-        identity = BASIC_ACK if event.kind == EVENT_ACK else int(event.tag)
+        # The tag of an ack is a delivery tag, which may have any value. Other tags are the bytes
+        # of a class and a method with a sign, and a class may be above 0x7fff.
+        identity = BASIC_ACK if event.kind == EVENT_ACK else int(event.tag) & 0xFFFFFFFF
         is_ours = number in connection.parser.discarding
         if identity == CHANNEL_CLOSE_OK and is_ours:
             connection.parser.accept(number)
@@ -335,6 +364,10 @@ class Negotiator(ConnectionVerbs):
         self.host.context.log.error(text, error)
 
     def ended(self, connection: Connection) -> None:
+        if not self.is_known:
+            self.host.guessing.known(self.peer_host)
+        if self.delay is not None:
+            self.host.context.dues.take_off(self.delay)
         connection.notifier.ended()
         session = self.session
         if session is not None:

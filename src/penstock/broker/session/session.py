@@ -12,6 +12,7 @@ from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
+from penstock.broker.session.guessing import Guessing
 from penstock.broker.transaction.transaction_manager import TransactionManager
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost
@@ -31,6 +32,7 @@ class SessionHost:
 
     context: Context
     access: Access
+    guessing: Guessing
     cleanup: Cleanup
     notifier_rules: NotifierRules
     limits: Limits

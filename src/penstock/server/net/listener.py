@@ -59,6 +59,7 @@ def end_for_clients() -> int:
 ACCEPTS_PER_EVENT = 64
 BACK_OFF_S = 0.1
 SAID_EVERY_S = 10.0
+RAISE = "raise the limit of open files (ulimit -n)"
 
 
 class Listener:
@@ -105,7 +106,9 @@ class Listener:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     if self.lingering.give_up_one():
                         continue
-                    self._say(f"cannot accept: {error.strerror}; trying again in {BACK_OFF_S} s")
+                    self._say(
+                        f"cannot accept: {error.strerror}; trying again in {BACK_OFF_S} s; {RAISE}"
+                    )
                     self.loop.remove_reader(self.sock)
                     self.loop.call_later(BACK_OFF_S, self._again)
                 return
@@ -122,10 +125,16 @@ class Listener:
                 sock.close()
                 self._say(
                     f"a connection was refused: {self.handles_end} files are open, and the rest "
-                    "of those the process may have is for the disk"
+                    f"of those the process may have is for the disk; {RAISE}"
                 )
                 continue
-            self._take(sock, str(address[0]), int(address[1]))
+            host = str(address[0])
+            if not self.broker.guessing.has_room(host, self.broker.clock.monotonic_ns()):
+                self.refused += 1
+                sock.close()
+                self._say(f"a connection of {host} was refused, which has guessed passwords")
+                continue
+            self._take(sock, host, int(address[1]))
 
     def _is_beyond(self, sock: socket.socket) -> bool:
         return 0 <= self.handles_end <= sock.fileno()
@@ -135,7 +144,7 @@ class Listener:
         now = self.loop.time()
         if now >= self.quiet_until:
             self.quiet_until = now + SAID_EVERY_S
-            self.broker.log.warning(f"{what}; raise the limit of open files (ulimit -n)")
+            self.broker.log.warning(what)
 
     def _again(self) -> None:
         if self.sock.fileno() >= 0:

@@ -38,6 +38,7 @@ def test_wrong_credentials(is_told: bool, bed: Bed) -> None:
     peer = greeted(bed)
     capabilities = ("authentication_failure_close",) if is_told else ()
     peer.say(0, start_ok(capabilities, password="wrong"))
+    bed.later(1_000_000_000)
     if is_told:
         close = peer.one(m.ConnectionClose)
         assert close.reply_code == 403 and "wrong" not in close.reply_text
@@ -50,6 +51,7 @@ def test_wrong_credentials(is_told: bool, bed: Bed) -> None:
 def test_guest_comes_from_this_machine_only(bed: Bed) -> None:
     peer = greeted(bed, "192.0.2.7")
     peer.say(0, start_ok())
+    bed.later(1_000_000_000)
     assert peer.one(m.ConnectionClose).reply_code == 403
     assert "localhost" in bed.log.lines[0]
 
@@ -80,6 +82,22 @@ def test_methods_out_of_order_end_a_handshake(said: tuple[int, m.Method], bed: B
     peer.say(*said)
     assert peer.one(m.ConnectionClose).reply_code in (503, 504)
     assert peer.shell.is_closed
+
+
+@pytest.mark.parametrize("identity", [0x8001_000A, 0xFFFF_FFFF, 0x0032_000A])
+def test_a_method_on_a_channel_that_is_not_open_is_named_in_the_answer(
+    identity: int, bed: Bed
+) -> None:
+    peer = Peer(bed, "peer")
+    peer.open(channels=0)
+    peer.send(frame(1, 5, identity.to_bytes(4, "big")))
+    close = peer.one(m.ConnectionClose)
+    assert (close.reply_code, close.class_id, close.method_id) == (
+        504,
+        identity >> 16,
+        identity & 0xFFFF,
+    )
+    assert bed.log.errors == []
 
 
 @pytest.mark.parametrize("number", [11, 2047, 2048, 65_535])
