@@ -4,6 +4,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -12,8 +13,10 @@ import click
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
+from penstock.cli.progress import Bar
 from penstock.spark.input.pipeline_input import FileInput, PipelineInput
 from penstock.spark.input.stream_input import StreamInput, is_address
+from penstock.spark.job.backlog import Seen
 from penstock.spark.job.pipeline import follow, open_updater, spark_java, stored_tables
 from penstock.spark.job.pipeline import report as make_report
 from penstock.spark.report.promises import MARKS
@@ -96,12 +99,20 @@ def run(
     click.echo(f"start    Spark on Java {java.version} ({java.source}); it takes some seconds")
     width_ns = round(bucket * NS_PER_S)
     try:
-        with open_updater(source_place, tables, java, width_ns, master) as updater:
+        with (
+            nullcontext() if is_following else Bar("events", "starting Spark") as bar,
+            open_updater(source_place, tables, java, width_ns, master) as updater,
+        ):
             updater.keep(keep, keep if keep_bronze is None else keep_bronze)
-            if is_following:
+            if bar is None:
                 click.echo(f"follow   every {every:g} s until Ctrl-C; a line when something came")
                 follow(updater.follow, every, click.echo)
-            source = updater.update().source
+                return
+
+            def seen(now: Seen) -> None:
+                bar.show(now.share, now.events, note=now.step)
+
+            source = updater.update(seen).source
     except KeyboardInterrupt:
         click.echo("stopped; the tables are whole, and the next run goes on from here", err=True)
         return

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,7 @@ from rich.console import Console
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_bytes
 from penstock.cli.asking import FORM
+from penstock.cli.progress import Bar
 from penstock.sweep.front import ratios, summaries
 from penstock.sweep.grid import DEFAULT_CONNECTIONS, Grid, points_of
 from penstock.sweep.plots import write_plots
@@ -111,28 +112,32 @@ def command(
 def run_all(points: Sequence[Point], kept: RowTable, no_spark: bool, master: str = "") -> list[Row]:
     """Run `points` and keep their rows as they come; returns those that went wrong."""
     failed: list[Row] = []
-    began_s, done = time.monotonic(), 0
+    done = 0
     if not points:
         return failed
-    with rounds_of(points, no_spark, master) as rounds:
-        for rows in rounds:
-            kept.append(rows)
-            failed += [row for row in rows if row["error"]]
-            done += len(rows)
-            per_s = done / max(time.monotonic() - began_s, 1e-3)
-            left_s = (len(points) - done) / per_s
-            click.echo(f"{done}/{len(points)} points, {per_s:.1f}/s, {left_s:.0f} s left", err=True)
+    with Bar("points", "starting" if no_spark else "starting Spark") as bar:
+
+        def seen(done: int) -> None:
+            bar.show(done / len(points), done, f"{done:,}/{len(points):,}")
+
+        with rounds_of(points, no_spark, master, seen) as rounds:
+            seen(0)
+            for rows in rounds:
+                kept.append(rows)
+                failed += [row for row in rows if row["error"]]
+                done += len(rows)
+                seen(done)
     return failed
 
 
 @contextmanager
 def rounds_of(
-    points: Sequence[Point], no_spark: bool, master: str = ""
+    points: Sequence[Point], no_spark: bool, master: str, seen: Callable[[int], None]
 ) -> Iterator[Iterator[list[Row]]]:
-    """The rows of `points`, some at a time. master: of Spark, "" for two cores of this machine.
-    Raises: OperatorError when Spark cannot start."""
+    """The rows of `points`, some at a time. master: of Spark, "" for two cores of this machine;
+    seen: told how many are done. Raises: OperatorError when Spark cannot start."""
     if no_spark:
-        yield run_here(points)
+        yield run_here(points, seen)
         return
     if find_spec("pyspark") is None:
         raise OperatorError(
@@ -143,14 +148,15 @@ def rounds_of(
     from penstock.spark.sweep import run_in_spark
 
     with open_session(find_java(), master) as session:
-        yield run_in_spark(session, points)
+        yield run_in_spark(session, points, seen)
 
 
-def run_here(points: Sequence[Point]) -> Iterator[list[Row]]:
+def run_here(points: Sequence[Point], seen: Callable[[int], None]) -> Iterator[list[Row]]:
     """One point after the other, in this process."""
     rows: list[Row] = []
     since_s = time.monotonic()
-    for point in points:
+    for done, point in enumerate(points):
+        seen(done)
         rows.append(run_point(point))
         if len(rows) >= ROWS_PER_PART or time.monotonic() - since_s > PART_S:
             yield rows

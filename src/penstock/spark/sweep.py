@@ -5,8 +5,9 @@ from its point alone, so a task that is lost, repeated or speculated changes not
 to the driver at the end of each round; what a killed sweep loses is one round.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from penstock.spark.session.watching import tasks_done, watched
 from penstock.sweep.point import COLUMNS, REAL, SCHEMA, TEXT, TRUTH, WHOLE, Point, Row, point_of
 from penstock.sweep.run import run_point
 
@@ -42,12 +44,22 @@ def struct_of(names: Sequence[str]) -> StructType:
     )
 
 
-def run_in_spark(session: SparkSession, points: Sequence[Point]) -> Iterator[list[Row]]:
-    """The rows of `points`, a round at a time. Raises: what Spark raises when a task fails."""
+def run_in_spark(
+    session: SparkSession, points: Sequence[Point], seen: Callable[[int], None] = lambda done: None
+) -> Iterator[list[Row]]:
+    """The rows of `points`, a round at a time; `seen` is told how many are done, also in a round.
+    Raises: what Spark raises when a task fails."""
+    context = session.sparkContext
     cores = session.sparkContext.defaultParallelism
     each = cores * TASKS_PER_CORE * POINTS_PER_TASK
     for at in range(0, len(points), each):
-        yield run_round(session, points[at : at + each])
+        some = points[at : at + each]
+
+        def look(before: int = at, count: int = len(some)) -> None:
+            done, tasks = tasks_done(context)
+            seen(before + (count * done // tasks if tasks else 0))
+
+        yield watched(context, partial(run_round, session, some), look)
 
 
 def run_round(session: SparkSession, points: Sequence[Point]) -> list[Row]:

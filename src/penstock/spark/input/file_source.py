@@ -21,10 +21,9 @@ from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
 from penstock.spark.input.intake import ROUND_BYTES, Range, ends_of, fresh
-from penstock.spark.schema.formats import EVENT_FILES, TRACE_FILES, input_files
+from penstock.spark.schema.formats import FILES, input_files
 
 NAME: Final = "penstock-files"
-PATTERNS: Final = (EVENT_FILES, TRACE_FILES)
 SCHEMA: Final = (
     "pattern string, path string, start bigint, end bigint, boot_id string, node string, "
     "offset_ns bigint"
@@ -99,7 +98,7 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Behind what a batch reads. Raises: OperatorError for a file that became shorter."""
         left = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 1 << 62
         end = dict(start)
-        for pattern in PATTERNS:
+        for pattern in FILES:
             if left <= 0:
                 break
             found = fresh(self._directory, pattern, _taken(start), left, self._target)
@@ -114,7 +113,7 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The same ranges whenever the batch is run. Raises: OperatorError for a file that became
         shorter, or is gone before all of the batch was read of it."""
-        there = {path.name for one in PATTERNS for path in input_files(self._directory, one)}
+        there = {path.name for one in FILES for path in input_files(self._directory, one)}
         for name in sorted(end.keys() - there):
             if end[name] > start.get(name, 0):
                 raise OperatorError(
@@ -123,7 +122,7 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
         ranges = [
             (pattern, one)
-            for pattern in PATTERNS
+            for pattern in FILES
             for one in fresh(self._directory, pattern, _taken(start), 1 << 62, end).ranges
         ]
         count = max(1, min(self._tasks, len(ranges)))
@@ -144,7 +143,7 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, start: Offset) -> Offset:
         return {
             name: end
-            for pattern in PATTERNS
+            for pattern in FILES
             for name, end in ends_of(self._directory, pattern, _taken(start)).items()
         }
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from penstock.spark.schema.formats import RunDescription, read_run
+from penstock.spark.input.span import Span
+from penstock.spark.schema.formats import FILES, RunDescription, input_files, read_run
 
 
 class PipelineInput:
@@ -11,6 +12,10 @@ class PipelineInput:
     def query(self) -> str:
         """The name of the query that reads it, whose checkpoint says how far. Raises:
         OperatorError."""
+        raise NotImplementedError
+
+    def span(self) -> Span:
+        """What there is to read now, as offsets of that query. Raises: OperatorError."""
         raise NotImplementedError
 
     def run(self) -> RunDescription:
@@ -30,6 +35,11 @@ class FileInput(PipelineInput):
     def query(self) -> str:
         """One for all directories: what was read is known by the names of files."""
         return "files"
+
+    def span(self) -> Span:
+        """In bytes."""
+        paths = [path for one in FILES for path in input_files(self.directory, one)]
+        return Span({}, {path.name: path.stat().st_size for path in paths})
 
     def run(self) -> RunDescription:
         return read_run(self.directory)

@@ -16,6 +16,7 @@ from penstock.client.io_blocking import Channel, Connection
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, parse_source
 from penstock.spark.input.pipeline_input import PipelineInput
+from penstock.spark.input.span import Span
 from penstock.spark.schema.formats import EVENT_STREAM
 
 SCHEMES: Final = ("amqp://", "amqps://")
@@ -72,6 +73,11 @@ class StreamInput(PipelineInput):
     def query(self) -> str:
         """One that was made anew is another stream, and is read from its beginning."""
         return f"stream-{self.check().stream_id}"
+
+    def span(self) -> Span:
+        """In messages."""
+        found = self.check()
+        return Span({"offset": found.first}, {"offset": found.next})
 
     def check(self) -> Extent:
         """What is there. Raises: InputAway; OperatorError when it cannot be read."""

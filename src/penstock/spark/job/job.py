@@ -28,6 +28,7 @@ from penstock.spark.input.bronze import MESSAGES, horizon_of
 from penstock.spark.input.parse import UNREADABLE
 from penstock.spark.input.pipeline_input import PipelineInput, as_input
 from penstock.spark.job import gold_tables, silver_tables
+from penstock.spark.job.backlog import BLAME, HOLDS, See
 from penstock.spark.job.gold_tables import Answers
 from penstock.spark.job.query import Query
 from penstock.spark.job.silver_tables import Facts
@@ -84,14 +85,15 @@ class SparkJob:
         self.upkeep = Upkeep(self.store)
         self._query = Query(spark, as_input(input_place), self.store)
 
-    def update(self) -> bool:
+    def update(self, see: See | None = None) -> bool:
         """Take in what is there now and make the tables that follow; whether anything was written.
-        Raises: OperatorError, also when a file is not the one that was read before.
+        see: told now and then how far it is. Raises: OperatorError, also when a file is not the one
+        that was read before.
 
         What comes meanwhile is left for the next call: a live broker says something every second.
         """
         self._is_changed = self._derive()
-        self._query.drain(self._taken)
+        self._query.drain(self._taken, see)
         return self._is_changed
 
     def follow(self, period_s: float, told: Callable[[int], None]) -> None:
@@ -143,6 +145,7 @@ class SparkJob:
             self.bucket_ns,
         )
         works = [replace(work, share=number) for number in range(shares)]
+        self._query.step = HOLDS
         found = self._make(works, FACTS, batch, from_ns)
         members = self._members()
         intervals = tuple(self.store.files("silver/block_interval"))
@@ -151,6 +154,7 @@ class SparkJob:
             Answers(intervals, steps, low, high, self.bucket_ns, members)
             for low, high in self._stretches(found, from_ns)
         ]
+        self._query.step = BLAME
         self._make(answers, ANSWERS, batch, from_ns)
 
     def _make(

@@ -24,6 +24,7 @@ from penstock.spark.input.pipeline_input import PipelineInput
 from penstock.spark.input.stream_input import InputAway
 from penstock.spark.java import JavaHome, find_java
 from penstock.spark.job.about import About, read_about, write_about
+from penstock.spark.job.backlog import See
 from penstock.spark.report.report import write_report
 from penstock.spark.report.summary import Summary, TableSource, summarise
 from penstock.spark.schema.formats import RunDescription
@@ -100,10 +101,11 @@ class Updater:
         self._tables_dir = tables_dir
         self._note = note
 
-    def update(self) -> About:
-        """Take in what is new. Raises: OperatorError when that cannot be done."""
+    def update(self, see: See | None = None) -> About:
+        """Take in what is new; `see` is told now and then how far it is. Raises: OperatorError when
+        that cannot be done."""
         try:
-            self._job.update()
+            self._job.update(see)
             return self._described()
         except OSError as fault:
             raise OperatorError(

@@ -24,6 +24,8 @@ from penstock.spark.input import bronze
 from penstock.spark.input.pipeline_input import PipelineInput
 from penstock.spark.input.sources import open_source
 from penstock.spark.input.stream_input import InputAway, StreamInput
+from penstock.spark.job.backlog import READING, Backlog, See, Seen
+from penstock.spark.session.watching import tasks_done
 from penstock.spark.tables.store import ParquetStore, TableStore
 
 After = Callable[[int], None]
@@ -44,32 +46,39 @@ class Query:
         self._fault: BaseException | None = None
         self._batch = threading.Lock()
         self._is_over = False
+        self.step = READING
+        """Of the batch that is under way; whoever makes what follows from bronze says which."""
         if isinstance(store, ParquetStore):
             # Its tables begin anew.
             shutil.rmtree(store.directory / CHECKPOINT, ignore_errors=True)
 
-    def drain(self, after: After) -> None:
-        """Take in what is there now; what comes meanwhile is left for the next call.
-        Raises: OperatorError."""
-        self._run({"availableNow": True}, after)
+    def drain(self, after: After, see: See | None = None) -> None:
+        """Take in what is there now; what comes meanwhile is left for the next call. see: told how
+        far it is, every LOOK_S. Raises: OperatorError."""
+        self._run({"availableNow": True}, after, see)
 
     def follow(self, period_s: float, after: After) -> None:
         """Take in what comes, a batch every `period_s`, until KeyboardInterrupt, which is passed
         on. Raises: OperatorError."""
         self._run({"processingTime": f"{round(period_s * 1000)} milliseconds"}, after)
 
-    def _run(self, trigger: dict[str, Any], after: After) -> None:
+    def _run(self, trigger: dict[str, Any], after: After, see: See | None = None) -> None:
         name = self._place.query()
         checkpoint = self._store.directory / CHECKPOINT / name
         self._require(checkpoint, name)
         rows, parse_rows = open_source(self._spark, self._place)
+        backlog = Backlog(self._place.span(), checkpoint) if see else None
+        events = 0
 
         def take(batch: DataFrame, number: int) -> None:
+            nonlocal events
             with self._batch:
                 if self._is_over:
                     raise OperatorError("the query was stopped before this batch")
                 try:
+                    self.step = READING
                     count = bronze.take_in(batch, self._store, parse_rows, name, number)
+                    events += count
                     after(count)
                 except BaseException as fault:
                     self._fault = fault
@@ -82,7 +91,9 @@ class Query:
             query = writer.start()
             try:
                 while query.isActive and not is_asked.wait(LOOK_S):
-                    pass
+                    if see and backlog:
+                        tasks = tasks_done(self._spark.sparkContext)
+                        see(Seen(backlog.share(self.step, tasks), events, self.step))
                 self._is_over = True
                 # Between two batches Spark ends a query without a word.
                 with self._batch:
@@ -94,6 +105,8 @@ class Query:
         fault = query.exception()
         if fault is not None:
             raise self._said(fault) from fault
+        if see:
+            see(Seen(1.0, events, self.step))
 
     def _require(self, checkpoint: Path, name: str) -> None:
         known = max(self._store.mark(table, name) for table in bronze.BRONZE)

@@ -25,6 +25,7 @@ TABLES: Final = "tables"
 """Where the tables stand in the directory of a report."""
 EVENT_FILES: Final = "events-*.jsonl"
 TRACE_FILES: Final = "trace-*.jsonl"
+FILES: Final = (EVENT_FILES, TRACE_FILES)
 RUN_FILE: Final = "run.json"
 EVENT_FORMAT: Final = "penstock-events"
 EVENT_STREAM: Final = "amq.flow.telemetry"
