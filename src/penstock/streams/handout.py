@@ -13,7 +13,6 @@ from mypy_extensions import i64
 from penstock.base.cause import Cause
 from penstock.protocol.content import FRAMED, Message
 from penstock.streams.chunk import END, HEADER_FRAME, PROPERTIES_AT, Chunk, framed
-from penstock.streams.segment import StreamSegment
 
 CONTENT_TYPE: Final = b"application/x-penstock-chunk"
 OFFSET: Final = b"x-stream-offset"
@@ -26,11 +25,17 @@ LONG: Final = struct.Struct(">q")
 
 
 def hand_out(
-    chunks: list[Chunk], segment: StreamSegment, channel: i64, frame_bytes_max: i64, origin: Cause
+    chunks: list[Chunk],
+    version: i64,
+    seed: i64,
+    channel: i64,
+    frame_bytes_max: i64,
+    origin: Cause,
 ) -> Message:
-    """A delivery with `chunks` of `segment`, which lie behind one another in one piece of memory.
+    """A delivery with `chunks`, which lie behind one another in one piece of memory.
 
-    frame_bytes_max: bytes of one frame with its envelope, 0 for no limit."""
+    version, seed: of their checksums; frame_bytes_max: bytes of one frame with its envelope, 0 for
+    no limit."""
     first = chunks[0]
     last = chunks[len(chunks) - 1]
     start: i64 = first.at
@@ -40,8 +45,8 @@ def hand_out(
         (
             _long(OFFSET, first.first),
             _long(COUNT, last.next() - first.first),
-            _long(VERSION, segment.version),
-            _long(SEED, segment.seed),
+            _long(VERSION, version),
+            _long(SEED, seed),
         )
     )
     properties = FLAGS_AND_TYPE + len(table).to_bytes(4, "big") + table

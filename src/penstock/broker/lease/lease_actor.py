@@ -3,7 +3,8 @@
 What a group holds is unanswered in the eyes of the queue: nobody else gets it, no rule looks at it,
 it stays charged to whoever published it and counts for the depth mark. Taking goes on over turns,
 and waits for the disk where the queue is paged. A reader gets a range in order, as fast as it
-answers; answering only makes room for the next.
+answers; answering only makes room for the next. Who asks for chunks gets the columns of many
+messages as one delivery.
 """
 
 from collections import deque
@@ -13,6 +14,7 @@ from mypy_extensions import i64
 
 from penstock.base.limits import LEASE_RUNS
 from penstock.broker.actors.actor import Actor, Line
+from penstock.broker.lease.lease_reader import LeaseReader
 from penstock.broker.queue.queue_actor import QueueActor, ReadWaiter
 from penstock.protocol.content import Message, SharedMessage
 from penstock.queues.consumers import (
@@ -80,18 +82,6 @@ class LeaseReads(ConsumerQueue):
         consumer.unacked_bytes -= delivery.message.body_bytes
         if self.actor.readers:
             self.actor.wake()
-
-
-class LeaseReader:
-    """One basic.consume of numbers next..stop-1."""
-
-    __slots__ = ("consumer", "group", "next", "stop")
-
-    def __init__(self, consumer: Consumer, group: LeaseGroup, first: i64, stop: i64) -> None:
-        self.consumer = consumer
-        self.group = group
-        self.next: i64 = first
-        self.stop: i64 = stop
 
 
 class Taking:
@@ -317,14 +307,12 @@ class LeaseActor(Actor):
         return has_more
 
     def serve(self, consumer: Consumer, most: i64) -> i64:
-        """The channel of `consumer` has room, and it is its turn: give it up to `most` messages of
-        its range; how many."""
+        """The channel of `consumer` has room, and it is its turn: give it up to `most` deliveries
+        of its range; how many."""
         for reader in self.readers:
             if reader.consumer is consumer:
-                before: i64 = reader.next
-                self._give(reader, most)
+                given = self._give(reader, most)
                 self.line.charge_outputs()
-                given: i64 = reader.next - before
                 consumer.sink.served = None
                 if self._has_more(reader):
                     self.wake()
@@ -343,26 +331,37 @@ class LeaseActor(Actor):
             consumer.sink.wait(consumer)
         return False
 
-    def _give(self, reader: LeaseReader, budget: i64) -> None:
+    def _give(self, reader: LeaseReader, budget: i64) -> i64:
+        """Up to `budget` deliveries; how many."""
         consumer = reader.consumer
         sink = consumer.sink
         group = reader.group
         left: i64 = consumer.room()
         if left > budget:
             left = budget
+        given: i64 = 0
         while left > 0 and sink.is_output_open and reader.next < reader.stop:
             delivery = group.at(reader.next)
             if delivery is None:
                 # It was settled or given back meanwhile: the reader is not to think it has all.
                 self.end_read(consumer)
                 consumer.sink.cancelled_by_broker(consumer)
-                return
+                return given
             message = delivery.message
+            first: i64 = reader.next
+            if reader.has_chunks:
+                message = reader.chunk(message.origin)
+            else:
+                reader.next += 1
             consumer.delivered += 1
             consumer.unsent.count += 1
             if not consumer.is_no_ack:
                 consumer.unacked += 1
                 consumer.unacked_bytes += message.body_bytes
-            sink.deliver(consumer, message, reader.next, False)
-            reader.next += 1
+            sink.deliver(consumer, message, first, False)
+            if reader.has_chunks:
+                # It was written, and is held until it is answered.
+                message.raw = b""
+            given += 1
             left -= 1
+        return given

@@ -4,10 +4,11 @@ from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import LEASE_BYTES, LEASE_MESSAGES, LEASE_TIMEOUT_MS
-from penstock.broker.lease.lease_actor import LeaseReader
 from penstock.broker.lease.lease_manager import GROUP_ARGUMENT, LeaseManager, Order
+from penstock.broker.lease.lease_reader import LeaseReader
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.tickets import Ask, refused
+from penstock.broker.vhost.stream_arguments import CHUNK_FORMAT, FORMAT_KEY, wants_chunks
 from penstock.protocol.values import Table
 from penstock.queues.consumers import Consumer
 
@@ -91,8 +92,8 @@ def lease_release(ask: Ask) -> None:
 
 def read_lease(manager: LeaseManager, queue: QueueActor, consumer: Consumer) -> None:
     """Give what `consumer` asks for by its arguments: numbers from x-lease-from to x-lease-to, not
-    with it, of the group x-lease-group, which is called x-lease-query from then on. A sign of life
-    of the group.
+    with it, of the group x-lease-group, which is called x-lease-query from then on; in chunks with
+    x-penstock-format. A sign of life of the group.
 
     Raises: ChannelFault 406, with LEASE_LOST if one of them is not held."""
     arguments = consumer.arguments
@@ -109,6 +110,8 @@ def read_lease(manager: LeaseManager, queue: QueueActor, consumer: Consumer) -> 
             f"LEASE_LOST: no group '{name}' leases messages of queue '{queue.name}' in vhost "
             f"'{queue.vhost}'; was the queue made anew, or the broker started without its data?"
         )
+    if FORMAT_KEY in arguments and not wants_chunks(arguments):
+        raise ChannelFault(406, f"invalid arg '{FORMAT_KEY}': it takes '{CHUNK_FORMAT}'", 60, 20)
     lost = group.first_lost(first, stop)
     if lost >= 0:
         raise refused(
@@ -121,7 +124,8 @@ def read_lease(manager: LeaseManager, queue: QueueActor, consumer: Consumer) -> 
         group.query = query[:QUERY_CHARACTERS_MAX]
     manager.renew(book, group)
     consumer.queue = book.actor.reads
-    book.actor.read(LeaseReader(consumer, group, first, stop))
+    has_chunks = wants_chunks(arguments)
+    book.actor.read(LeaseReader(consumer, group, first, stop, has_chunks, queue.name))
 
 
 def _ordinary(queue: QueueActor) -> QueueActor:

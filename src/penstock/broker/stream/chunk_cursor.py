@@ -63,7 +63,14 @@ class ChunkCursor(StreamCursor):
             run = self._run(chunk)
             first: i64 = chunk.first
             self.next = run[len(run) - 1].next()
-            message = hand_out(run, segment, sink.number, sink.frame_bytes_max, self.origin)
+            message = hand_out(
+                run,
+                segment.version,
+                segment.seed,
+                sink.number,
+                sink.frame_bytes_max,
+                self.origin,
+            )
             message.address = self.address
             consumer.delivered += 1
             consumer.unsent.count += 1

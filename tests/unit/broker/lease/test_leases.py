@@ -7,7 +7,9 @@ from penstock.broker.lease.lease_manager import Order
 from penstock.broker.lease.lease_view import leases_in_words
 from penstock.explain.naming import Names
 from penstock.protocol import methods as m
+from penstock.protocol.content import NO_CAUSE
 from penstock.protocol.values import Table
+from penstock.streams.chunk import Chunk
 from tests.owed import owed_rows
 from tests.unit.broker.peer import Bed, Peer
 
@@ -411,3 +413,21 @@ def test_of_too_many_groups_the_one_that_may_be_forgotten_goes() -> None:
     assert {"named", "own1", "more", "another"} <= set(book.groups)
     assert {"own0", "own2"}.isdisjoint(book.groups)
     bed.settle()
+
+
+def test_a_range_in_chunks_has_the_same_messages_under_their_numbers() -> None:
+    _, peer = prepared(5000)
+    acquire(peer, 0, 5000)
+    wanted = reading(40, 4990)
+    wanted.arguments["x-penstock-format"] = "chunk"
+    peer.say(2, wanted)
+    bodies: list[bytes] = []
+    for heard in peer.heard():
+        if isinstance(heard.method, m.BasicDeliver):
+            chunk = Chunk(heard.body, 0)
+            assert chunk.first == 40 + len(bodies)
+            bodies += [chunk.message(n, 1, 0, NO_CAUSE).body() for n in range(chunk.count)]
+    assert [int(body) for body in bodies] == list(range(40, 4990))
+    other = reading(40, 4990, "s")
+    other.arguments["x-penstock-format"] = "rows"
+    check(refusal(peer, other, 2), "x-penstock-format", "it takes 'chunk'")

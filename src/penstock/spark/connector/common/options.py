@@ -35,8 +35,10 @@ from penstock.spark.connector.common.option_values import (
 )
 
 QUEUE_ROWS_DEFAULT: Final = CONNECTOR_PREFETCH.default // 2
+LEASE_ROWS_DEFAULT: Final = 50_000
 STREAM_ROWS_DEFAULT: Final = 100_000
-"""Rows of a batch at most. Of a queue they pass through the driver; of a stream tasks read them."""
+"""Rows of a batch at most. Of mode=queue they pass through the driver; others tasks read, and a
+lease waits for the broker's disk, whatever is in it."""
 ROWS_MOST: Final = 2**40
 PARTITIONS_MAX: Final = 1024
 LAG_MAX: Final = 2**60
@@ -90,7 +92,7 @@ SOURCE_OPTIONS: Final = (
            modes=_LEASE, field="lease_timeout_ms", reads=("time_ms", LEASE_TIMEOUT_MS.lowest,
            LEASE_TIMEOUT_MS.highest, LEASE_TIMEOUT_MS.default)),
     Option(
-        "maxOffsetsPerTrigger", "rows of a batch at most", "10000; streams 100000",
+        "maxOffsetsPerTrigger", "rows of a batch at most", "10000; leases 50000; streams 100000",
         ("maxRecordsPerTrigger",),
     ),
     Option("minOffsetsPerTrigger", "rows that are worth a batch, unless maxTriggerDelay passes"),
@@ -271,7 +273,7 @@ def parse_source(
         values.check_kind("stream", mode == "stream", queues)
     highest, usual = {
         "queue": (CONNECTOR_PREFETCH.highest, QUEUE_ROWS_DEFAULT),
-        "lease": (LEASE_MESSAGES.default, QUEUE_ROWS_DEFAULT),
+        "lease": (LEASE_MESSAGES.default, LEASE_ROWS_DEFAULT),
         "stream": (ROWS_MOST, STREAM_ROWS_DEFAULT),
         AUTO: (ROWS_MOST, STREAM_ROWS_DEFAULT),
     }[mode]

@@ -4,8 +4,8 @@ A batch is a range of the group's numbers. The broker keeps what is leased, in o
 disk, until Spark names a `start` behind it, which it does when the batch is in its commit log; so a
 range is the same messages as often as it is read, and is never read again once it is done. With a
 sink that ignores a batch it has committed, every message is in its result once. The broker refuses
-a range of which it does not hold every message, and numbers have no holes, so the k-th delivery is
-number first + k.
+a range of which it does not hold every message, and hands it out in chunks, as a stream's
+(`stream_read`), with the group's numbers for offsets.
 
 Requests go over one connection, which is opened again when it breaks. Every request may be said
 twice: the broker answers a second lease.acquire with the same start as it answered the first.
@@ -32,12 +32,13 @@ from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.offsets import group_of, is_made_up, make_up, with_group
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.plainly import plainly
-from penstock.spark.connector.common.ranges import RangePlanner, Run, arrivals, read_batches
+from penstock.spark.connector.common.ranges import RangePlanner
 from penstock.spark.connector.common.reader import (
     CONNECTION_NAME,
     AmqpStreamReader,
     read_part,
 )
+from penstock.spark.connector.stream.stream_read import in_worker, read_chunks
 
 _log = logging.getLogger("penstock.spark")
 LOST: Final = "LEASE_LOST: "
@@ -277,8 +278,17 @@ def read_lease(options: SourceOptions, first: int, stop: int, shape: Shape) -> I
     Raises: OperatorError for messages that are not there (failOnDataLoss), and after readTimeout
     without a row; ClientError when the broker refuses.
     """
+    options = in_worker(options)
+    cancelled = (
+        f"{LOST}queue {options.queue!r}: what was read went back to the queue, or with it, while "
+        f"{first}..{stop - 1} was read"
+    )
     for begin, end in _runs_there(options, first, stop):
-        yield from read_batches(options, begin, end, shape, _runs)
+        try:
+            yield from read_chunks(options, begin, end, shape, None, _range_of, cancelled)
+        except ChannelClosedError as error:
+            check_loss(options, error)
+            raise OperatorError(f"{error.text}; that was while it was read") from error
 
 
 def _runs_there(options: SourceOptions, first: int, stop: int) -> list[tuple[int, int]]:
@@ -302,34 +312,11 @@ def _runs_there(options: SourceOptions, first: int, stop: int) -> list[tuple[int
     return runs
 
 
-def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Iterator[Run]:
-    arguments: Table = {
+def _range_of(options: SourceOptions, first: int, stop: int) -> Table:
+    return {
         "x-lease-group": options.group, "x-lease-from": first, "x-lease-to": stop,
         "x-lease-query": label_of(options),
     }  # fmt: skip
-    expected = first
-
-    def cancelled() -> ChannelClosedError:
-        return ChannelClosedError(
-            link.number, 406, f"{LOST}queue {options.queue!r}: what was read went back to the "
-            f"queue, or with it, at {expected} of {first}..{stop - 1}"
-        )  # fmt: skip
-
-    def late() -> OperatorError:
-        return OperatorError(
-            f"queue {options.queue!r}: message {expected} of the range {first}..{stop - 1} did not "
-            f"come within {options.read_timeout_ms} ms (readTimeout)"
-        )
-
-    try:
-        for scanned in arrivals(link, arguments, options.read_timeout_ms, cancelled, late):
-            start, expected = expected, expected + len(scanned.ends)
-            yield start, scanned.raw, expected
-            if expected >= stop:
-                return
-    except ChannelClosedError as error:
-        check_loss(options, error)
-        raise OperatorError(f"{error.text}; that was while it was read") from error
 
 
 @plainly

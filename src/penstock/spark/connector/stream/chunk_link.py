@@ -71,18 +71,18 @@ class ChunkLink(Wire):
         self._end_ns = 0
         self._timeout_ms = 0
         self._stream = ""
+        self._cancelled = ""
         self._consumers = 0
         self._tag = b""
 
-    def begin(self, stream: str, first: int, stop: int) -> None:
-        """Ask for the chunks with offsets first..stop-1; their deliveries come by `next`."""
+    def begin(self, stream: str, range_of: Table, cancelled: str) -> None:
+        """Ask for the chunks of a range of `stream`, or of a leased queue; their deliveries come by
+        `next`. range_of: arguments that say which; cancelled: what it means when the broker ends
+        it."""
         self._stream = stream
+        self._cancelled = cancelled
         self._consumers += 1
-        arguments: Table = {
-            "x-stream-offset": first,
-            "x-stream-until": stop,
-            "x-penstock-format": "chunk",
-        }
+        arguments: Table = {**range_of, "x-penstock-format": "chunk"}
         tag = f"penstock-chunks-{self._consumers}"
         self._tag = tag.encode()
         consume = m.BasicConsume(stream, tag, False, False, False, False, arguments)
@@ -96,8 +96,7 @@ class ChunkLink(Wire):
     def next(self, timeout_ms: int) -> ChunkDelivery | None:
         """The next delivery, acknowledged already; None when none came for `timeout_ms`.
 
-        Raises: ConnectionClosedError; ChannelClosedError; OperatorError when the stream was
-        deleted.
+        Raises: ConnectionClosedError; ChannelClosedError; OperatorError when the broker ends it.
         """
         self._timeout_ms = timeout_ms
         self._end_ns = time.monotonic_ns() + timeout_ms * _NS_PER_MS
@@ -243,7 +242,7 @@ class ChunkLink(Wire):
                 raise ConnectionClosedError(event.code, event.text, event.is_by_broker)
             check_channel([event])
             if isinstance(event, Cancelled):
-                raise OperatorError(f"stream {self._stream!r} was deleted while it was read")
+                raise OperatorError(self._cancelled)
 
     def _lost(self) -> OperatorError:
         return OperatorError(

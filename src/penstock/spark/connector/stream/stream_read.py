@@ -12,7 +12,7 @@ is the worker process, one connection at most.
 """
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -48,9 +48,7 @@ def read_rows(options: SourceOptions, first: int, stop: int, shape: Shape) -> It
     if options.read_mode == "amqp":
         yield from read_batches(options, first, stop, shape, _runs)
         return
-    # A worker serves several queries, and a connection has the name of one of them.
-    labels = in_task(options.endpoint.labels)
-    options = replace(options, endpoint=replace(options.endpoint, labels=labels))
+    options = in_worker(options)
     link = _kept.pop((os.getpid(), options.endpoint), None)
     if link is None:
         connection = _open(options, TASKS)
@@ -64,23 +62,57 @@ def read_rows(options: SourceOptions, first: int, stop: int, shape: Shape) -> It
             yield from read_batches(options, first, stop, shape, _runs, connection)
             return
         link = ChunkLink(connection)
-    yield from BatchMaker(shape).batches(_pieces(options, first, stop, link))
+    yield from read_chunks(options, first, stop, shape, link)
+
+
+def in_worker(options: SourceOptions) -> SourceOptions:
+    """For a task: a worker serves several queries, and a connection has the name of one of them."""
+    labels = in_task(options.endpoint.labels)
+    return replace(options, endpoint=replace(options.endpoint, labels=labels))
 
 
 # --- chunks -------------------------------------------------------------------------------
 
 
+def range_of_stream(options: SourceOptions, first: int, stop: int) -> Table:
+    """What asks for offsets first..stop-1."""
+    return {"x-stream-offset": first, "x-stream-until": stop}
+
+
+def read_chunks(
+    options: SourceOptions,
+    first: int,
+    stop: int,
+    shape: Shape,
+    link: ChunkLink | None = None,
+    range_of: Callable[[SourceOptions, int, int], Table] = range_of_stream,
+    cancelled: str = "",
+) -> Iterator[Any]:
+    """The rows first..stop-1 as Arrow batches, as they lie in chunks, over as many connections as
+    it takes. options: `in_worker`; link: one that is open, to begin with; range_of: the arguments
+    that ask for a range; cancelled: what it means when the broker ends that, "" for a stream that
+    was deleted. Raises: as `read_rows`."""
+    link = link or _kept.pop((os.getpid(), options.endpoint), None)
+    pieces = _pieces(options, first, stop, link, range_of, cancelled)
+    yield from BatchMaker(shape).batches(pieces)
+
+
 def _pieces(
-    options: SourceOptions, first: int, stop: int, link: ChunkLink | None
+    options: SourceOptions,
+    first: int,
+    stop: int,
+    link: ChunkLink | None,
+    range_of: Callable[[SourceOptions, int, int], Table] = range_of_stream,
+    cancelled: str = "",
 ) -> Generator[RowRange, None, None]:
-    """The rows first..stop-1, as they lie in chunks, over as many connections as it takes."""
+    cancelled = cancelled or f"stream {options.queue!r} was deleted while it was read"
     expected = first
     outage = Outage()
     while expected < stop:
         if link is None:
             link = ChunkLink(_open(options, TASKS))
         try:
-            link.begin(options.queue, expected, stop)
+            link.begin(options.queue, range_of(options, expected, stop), cancelled)
             while expected < stop:
                 chunks = _next(link, options, expected, first, stop)
                 outage.end()
@@ -185,8 +217,9 @@ def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Ite
 
 def late(options: SourceOptions, expected: int, first: int, stop: int) -> OperatorError:
     """The row at `expected`, of the range first..stop-1, did not come."""
+    kind = "queue" if options.mode == "lease" else "stream"
     return OperatorError(
-        f"stream {options.queue!r}: offset {expected} of the range {first}..{stop - 1} did not "
+        f"{kind} {options.queue!r}: offset {expected} of the range {first}..{stop - 1} did not "
         f"come within {options.read_timeout_ms} ms (readTimeout)"
     )
 

@@ -26,7 +26,7 @@ def test_defaults_are_those_of_the_reference() -> None:
     options = parse_source({"queue": "orders"})
     assert (options.mode, options.is_auto) == ("auto", True)
     found = parse_source({"queue": "orders"}, (), "lease")
-    assert (found.mode, found.is_auto, found.max_rows) == ("lease", True, 10_000)
+    assert (found.mode, found.is_auto, found.max_rows) == ("lease", True, 50_000)
     assert parse_source({"queue": "orders"}, (), "stream").max_rows == 100_000
     given = parse_source({"queue": "orders", "mode": "queue"})
     assert (given.mode, given.is_auto, given.prefetch) == ("queue", False, 20_000)
@@ -34,7 +34,7 @@ def test_defaults_are_those_of_the_reference() -> None:
     assert options.endpoint.url.address() == "localhost:5672"
     assert parse_source({"queue": "s", "mode": "stream"}).max_rows == 100_000
     sink = parse_sink({})
-    assert (sink.in_flight, sink.is_mandatory, sink.is_persistent) == (1000, True, True)
+    assert (sink.in_flight, sink.is_mandatory, sink.is_persistent) == (10_000, True, True)
 
 
 def test_names_come_in_any_case_and_values_with_units() -> None:
