@@ -4,18 +4,18 @@ import fcntl
 import os
 import pty
 import struct
-import subprocess
 import termios
 import threading
-from subprocess import DEVNULL
+from subprocess import PIPE, Popen, TimeoutExpired
 
 from tests.patience import PATIENCE_S
 
 SIZE = (40, 120)
 
 
-def on_terminal(*command: str, seconds_max: float = PATIENCE_S) -> tuple[int, str]:
-    """Exit status, and what was drawn on standard error, with every code of the terminal."""
+def on_terminal(*command: str, seconds_max: float = PATIENCE_S) -> tuple[int, str, str]:
+    """Exit status, what was printed, and what was drawn on standard error, with every code of the
+    terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
     found: list[bytes] = []
@@ -30,10 +30,14 @@ def on_terminal(*command: str, seconds_max: float = PATIENCE_S) -> tuple[int, st
 
     reader = threading.Thread(target=read)
     environment = {**os.environ, "TERM": "xterm-256color"}
-    with subprocess.Popen(command, stdout=DEVNULL, stderr=theirs, env=environment) as process:
+    with Popen(command, stdout=PIPE, stderr=theirs, env=environment, encoding="utf-8") as process:
         os.close(theirs)
         reader.start()
-        status = process.wait(seconds_max)
+        try:
+            said, _ = process.communicate(timeout=seconds_max)
+        except TimeoutExpired:
+            process.kill()
+            raise
     reader.join()
     os.close(ours)
-    return status, b"".join(found).decode(errors="replace")
+    return process.returncode, said, b"".join(found).decode(errors="replace")

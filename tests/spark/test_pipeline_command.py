@@ -2,7 +2,6 @@
 
 import csv
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,24 +14,21 @@ pytestmark = IN_SPARK
 SECONDS_MAX = 300
 
 
-def penstock(*arguments: str | Path) -> tuple[int, str]:
-    """Exit status and what it said."""
-    command = [sys.executable, "-m", "penstock.cli.main", "pipeline", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
-    return done.returncode, done.stdout + done.stderr
-
-
 def test_tables_and_then_a_report(java: JavaHome, tmp_path: Path) -> None:
-    """A message was lost, and telemetry has gaps: both are told, and the exit status follows."""
+    """A message was lost, and telemetry has gaps: both are told, and the exit status follows. On a
+    terminal the backlog has a bar."""
     write_world(tmp_path / "in", World(seed=21, damaged=True, lost=1))
-    paths = ("--input", tmp_path / "in", "--tables", tmp_path / "tables")
-    status, said = penstock("run", *paths)
-    assert status == 0, said
-    assert "3 events missing, 1 lines unreadable" in said
+    tables, out = str(tmp_path / "tables"), tmp_path / "out"
+    penstock = (sys.executable, "-m", "penstock.cli.main", "pipeline")
+    paths = ("--input", str(tmp_path / "in"), "--tables", tables)
+    status, said, drawn = on_terminal(*penstock, "run", *paths, seconds_max=SECONDS_MAX)
+    assert status == 0, said + drawn
     assert said.startswith("start    Spark on Java ")
-    assert "100% · " in said and "━" not in said
-    out = tmp_path / "out"
-    status, said = penstock("report", *paths[2:], "--output", out, "--export", "csv")
+    assert "3 events missing, 1 lines unreadable" in said
+    assert "starting Spark" in drawn and "reading" in drawn and "━" in drawn
+    assert re.search(r"100% · [\d,]+ events · [\d.,]+/s", drawn.splitlines()[-1])
+    asked = ("--tables", tables, "--output", str(out), "--export", "csv")
+    status, said, _ = on_terminal(*penstock, "report", *asked, seconds_max=SECONDS_MAX)
     assert status == 1, said
     assert "1 lost" in said and "slow consumers: consumer:ctag1@conn:W" in said
     page = (out / "index.html").read_text(encoding="utf-8")
@@ -41,13 +37,3 @@ def test_tables_and_then_a_report(java: JavaHome, tmp_path: Path) -> None:
     assert "telemetry with gaps: 3 events missing" in page
     with (out / "tables" / "alarms.csv").open(newline="", encoding="utf-8") as file:
         assert [row["alarm"] for row in csv.DictReader(file)] == ["alarm:memory"]
-
-
-def test_on_a_terminal_a_backlog_has_a_bar(java: JavaHome, tmp_path: Path) -> None:
-    write_world(tmp_path / "in", World(seed=22))
-    options = ("--input", str(tmp_path / "in"), "--tables", str(tmp_path / "tables"))
-    command = (sys.executable, "-m", "penstock.cli.main", "pipeline", "run", *options)
-    status, shown = on_terminal(*command, seconds_max=SECONDS_MAX)
-    assert status == 0, shown
-    assert "starting Spark" in shown and "reading" in shown and "━" in shown
-    assert re.search(r"100% · [\d,]+ events · [\d.,]+/s", shown.splitlines()[-1])

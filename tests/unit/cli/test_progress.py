@@ -39,7 +39,7 @@ def test_on_a_terminal_a_sweep_draws_a_bar(tmp_path: Path) -> None:
         "--no-spark", "--engine", "fluid", "--workloads", "chain-consumer", "--connections", "4",
         "--seconds", "0.2", "--seeds", "1-8", "--no-plots", "--out", str(tmp_path),
     )  # fmt: skip
-    status, shown = on_terminal(sys.executable, "-m", "penstock.cli.main", "sweep", *arguments)
+    status, _, shown = on_terminal(sys.executable, "-m", "penstock.cli.main", "sweep", *arguments)
     assert status == 0, shown
     assert "━" in shown and " left" in shown
     assert "100% · 8/8 points" in shown.splitlines()[-1]

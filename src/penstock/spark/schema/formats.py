@@ -15,9 +15,11 @@ one is known loss and is reported.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from penstock.base.errors import OperatorError
 
@@ -145,36 +147,19 @@ def read_run(directory: Path) -> RunDescription:
     if not path.is_file():
         return RunDescription()
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        offset_ns = clock_of(directory)
-        phases = tuple(
-            Phase(str(name), int(start) + offset_ns, int(end) + offset_ns)
-            for name, start, end in fields["phases"]
-        )
-        return RunDescription(
-            phases,
-            str(fields["unrelated_queue"]),
-            str(fields["calm_phase"]),
-            str(fields["slow_phase"]),
-            {str(address): str(name) for address, name in fields.get("names", {}).items()},
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as fault:
+        run = msgspec.json.decode(path.read_bytes(), type=RunDescription)
+    except (OSError, msgspec.MsgspecError) as fault:
         raise OperatorError(
             f"{path} is not a run description ({fault}); delete it to analyse without phases"
         ) from fault
+    offset_ns = clock_of(directory)
+    phases = ((name, start + offset_ns, end + offset_ns) for name, start, end in run.phases)
+    return replace(run, phases=tuple(Phase(*one) for one in phases))
 
 
 def write_run(directory: Path, run: RunDescription) -> None:
     """Write run.json, the inverse of `read_run`."""
-    fields = {
-        "format": "penstock-run",
-        "version": 1,
-        "phases": [list(phase) for phase in run.phases],
-        "unrelated_queue": run.unrelated_queue,
-        "calm_phase": run.calm_phase,
-        "slow_phase": run.slow_phase,
-        "names": dict(run.names),
-    }
+    fields = {"format": "penstock-run", "version": 1, **asdict(run)}
     (directory / RUN_FILE).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
 
 
