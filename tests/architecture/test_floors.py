@@ -44,6 +44,7 @@ OPTIONAL = {
     "celery",
     "cryptography",
     "deltalake",
+    "jinja2",
     "matplotlib",
     "numpy",
     "pandas",

@@ -32,7 +32,7 @@ def test_tables_and_then_a_report(java: JavaHome, tmp_path: Path) -> None:
     assert status == 1, said
     assert "1 lost" in said and "slow consumers: consumer:ctag1@conn:W" in said
     page = (out / "index.html").read_text(encoding="utf-8")
-    for title in ("What would help", "Queue depth and alarms", "How long each stage takes"):
+    for title in ("what would help", "Queue depth and alarms", "How long each stage takes"):
         assert title in page
     assert "telemetry with gaps: 3 events missing" in page
     with (out / "tables" / "alarms.csv").open(newline="", encoding="utf-8") as file:

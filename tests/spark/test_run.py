@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from html import escape
 from pathlib import Path
 
 import psutil
@@ -58,6 +59,15 @@ def test_a_run_with_spark_ends_with_a_report(
     assert states["no confirmed message lost"] == "kept", out
     assert states["no message delivered twice"] == "kept", out
     assert states["blame adds up to held time"] == "kept", out
+    # Clients by themselves, their traces, and the broker's queues.
+    assert states["clients and broker count the same"] == "kept", out
+    assert summary.published == summary.confirmed == summary.delivered <= summary.queued_in
+    page = (report_dir / "index.html").read_text(encoding="utf-8")
+    assert len(summary.promises) == 11
+    for promise in summary.promises:
+        assert escape(promise.name) in page and promise.name in out
+    assert f"<b>{summary.published:,}</b><span>messages published" in page
+    assert f"<b>{summary.delivered:,}</b><span>delivered" in page
     assert "✔ payments leased to Spark: each once" in out, out
     assert status == (1 if "✘" in out else 0), out
     assert summary.published > 0 and (report_dir / "index.html").is_file()

@@ -26,6 +26,8 @@ STOP_SECONDS_MAX: Final = 20.0
 LOG_TAIL_BYTES: Final = 2000
 LINE_BYTES_MAX: Final = 65_536
 
+COUNTED: Final = ("published", "confirmed", "delivered")
+
 Status = dict[str, int]
 
 
@@ -86,6 +88,10 @@ class Child:
     def exit_status(self) -> int | None:
         """None while it runs; negative: the signal that ended it."""
         return self._process.returncode
+
+    def counts(self) -> Status:
+        """Of its latest numbers, those of messages."""
+        return {name: self.status[name] for name in COUNTED if name in self.status}
 
     def tell(self, line: str) -> None:
         """Send one line to the child's input."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import importlib.util
+import os
+import platform
 import shutil
 import signal
 import sys
@@ -19,7 +21,14 @@ import penstock
 from penstock.base.errors import OperatorError
 from penstock.demo.checks import traced
 from penstock.demo.children import HOST, Children, choose_port
-from penstock.demo.fleet import Fleet, client_versions, cpu_text, declare_queues, drain_deadline_ns
+from penstock.demo.fleet import (
+    QUEUE_DEPTH_BYTES,
+    Fleet,
+    client_versions,
+    cpu_text,
+    declare_queues,
+    drain_deadline_ns,
+)
 from penstock.demo.scenario import (
     DRAIN,
     PLAN_FILE,
@@ -183,8 +192,29 @@ class _Run:
         status = await self._fleet.stop_broker()
         if status != 0:
             raise OperatorError(f"the broker did not end cleanly, status {status}")
-        self._run = RunDescription(bounds, QUEUE_MAIL, STEADY, SLOW, names)
+        self._run = RunDescription(
+            bounds,
+            QUEUE_MAIL,
+            STEADY,
+            SLOW,
+            names,
+            self._facts(port),
+            {child.name: child.counts() for child in self._fleet.clients()},
+        )
+        if self._outcome is not None:
+            self._run = self._outcome.added_to(self._run)
         write_run(self._directory, self._run)
+
+    def _facts(self, port: int) -> dict[str, str]:
+        """What a reader of the report has to know of the run."""
+        options = self._options
+        return {
+            "host": f"{os.uname().nodename}, {cpu_text()}, {platform.platform()}",
+            "address": f"{HOST}:{port}",
+            "clients": client_versions(),
+            "settings": f"--duration {options.duration_scale:g}, --seed {options.seed}; the broker "
+            f"in memory, with --queue-depth {QUEUE_DEPTH_BYTES}",
+        }
 
     async def _analyse(self) -> int:
         if self._no_spark:
@@ -214,8 +244,6 @@ class _Run:
     def _checked(self, promises: tuple[Promise, ...], more: Sequence[str] = ()) -> int:
         """Say what was promised, and what became of it; returns the exit status. more: lines."""
         say = self._screen.say
-        if self._outcome is not None:
-            promises += self._outcome.promises()
         say(" checks")
         for promise in promises:
             say(f"   {MARKS[promise.state]} {promise.name:<40} {promise.detail}")

@@ -7,7 +7,8 @@ ends, and everything it has had confirmed must be in Spark's tables, once.
 """
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,7 @@ from penstock.demo.scenario import (
 from penstock.demo.screen import Screen
 from penstock.server.control.control_client import ask, control_path
 from penstock.spark.report.promises import Promise
-from penstock.spark.schema.formats import Phase
+from penstock.spark.schema.formats import Phase, RunDescription
 
 END_SECONDS_MAX: Final = 60.0
 FAST_SECONDS: Final = 4.0
@@ -39,6 +40,7 @@ SETTLE_BATCHES: Final = 3
 """Batches of the slow phase that are not measured: the queue has to fill up first."""
 PACE_TOLERANCE: Final = 0.10
 LOOK_SECONDS: Final = 0.05
+EXPLANATION_MAX: Final = 600
 QUERIES: Final = "spark-queries"
 PUBLISHER: Final = "aio-pika-payments"
 
@@ -56,7 +58,8 @@ class Sight:
 @dataclass(frozen=True, slots=True)
 class SparkActResult:
     """What the act has shown. phases: as they were; names: of clients, by address; rates: rows and
-    messages a second; leased, streamed: rows, and different ones among them."""
+    messages a second; leased, streamed: rows, and different ones among them; clients:
+    what each has counted."""
 
     phases: tuple[Phase, ...]
     names: dict[str, str]
@@ -66,6 +69,26 @@ class SparkActResult:
     confirmed: int
     leased: tuple[int, int]
     streamed: tuple[int, int]
+    clients: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def messages(self) -> tuple[str, ...]:
+        """What it has shown, and what `penstock why publish` said meanwhile."""
+        lines = [" ".join(line.split()) for line in self.explanation.splitlines()]
+        said = "; ".join(line for line in lines if line)[:EXPLANATION_MAX]
+        return (
+            f"Spark took {self.spark_rate:,.0f} rows a second from its queue, and the publisher "
+            f"went at {self.publish_rate:,.0f} a second.",
+            f"`penstock why publish` said meanwhile: {said}",
+        )
+
+    def added_to(self, run: RunDescription) -> RunDescription:
+        """With what this act has counted, checked and shown."""
+        return replace(
+            run,
+            clients={**run.clients, **self.clients},
+            checks=self.promises(),
+            messages=self.messages(),
+        )
 
     def promises(self) -> tuple[Promise, ...]:
         """Pace, exactly once, and who is named."""
@@ -136,6 +159,8 @@ class SparkAct:
             child.close_input()
             if await child.wait(END_SECONDS_MAX) != 0:
                 raise OperatorError(f"{child.name} has not {what} in order:\n{child.log_tail()}")
+        taken = rows(self._folder / "spark" / LEASED)
+        clients = {PUBLISHER: publisher.counts(), QUERIES: {"delivered": taken[0]}}
         return SparkActResult(
             (Phase(SPARK, start_ns, slow_ns), Phase(SLOW_SPARK, slow_ns, end_ns)),
             names,
@@ -143,8 +168,9 @@ class SparkAct:
             published(seen),
             str(answer["text"]),
             publisher.status["confirmed"],
-            rows(self._folder / "spark" / LEASED),
+            taken,
             rows(self._folder / "spark" / STREAMED),
+            clients,
         )
 
     async def _start(self, name: str, module: str) -> Child:

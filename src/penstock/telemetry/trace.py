@@ -43,12 +43,22 @@ class TraceHeader:
     """The first line of an event file.
 
     node: the broker's name; boot_id: unique to one run of it; wall_ns, mono_ns: wall clock (since
-    1970, UTC) and monotonic clock at one instant, nanoseconds; penstock: version that wrote it.
+    1970, UTC) and monotonic clock at one instant, nanoseconds; penstock: version that wrote it;
+    facts: its Python, and settings that are not the usual ones, in a file only.
     """
 
-    __slots__ = ("boot_id", "mono_ns", "node", "penstock", "wall_ns")
+    __slots__ = ("boot_id", "facts", "mono_ns", "node", "penstock", "wall_ns")
 
-    def __init__(self, node: str, boot_id: str, wall_ns: int, mono_ns: int, penstock: str) -> None:
+    def __init__(
+        self,
+        node: str,
+        boot_id: str,
+        wall_ns: int,
+        mono_ns: int,
+        penstock: str,
+        facts: dict[str, str] | None = None,
+    ) -> None:
+        self.facts: dict[str, str] = {} if facts is None else facts
         self.node = node
         self.boot_id = boot_id
         self.wall_ns = wall_ns
@@ -62,7 +72,7 @@ class TraceHeader:
 
 def encode_header(header: TraceHeader) -> bytes:
     """The first line of a file, with its line end."""
-    fields: dict[str, str | int] = {
+    fields: dict[str, str | int | dict[str, str]] = {
         "format": FORMAT,
         "version": VERSION,
         "node": header.node,
@@ -71,6 +81,8 @@ def encode_header(header: TraceHeader) -> bytes:
         "mono_ns": header.mono_ns,
         "penstock": header.penstock,
     }
+    if header.facts:
+        fields["facts"] = header.facts
     return json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
 
 

@@ -7,8 +7,14 @@ from typing import Final
 import aio_pika
 from aio_pika.abc import AbstractExchange
 
-from penstock.demo.scenario import BODY_BYTES, EXCHANGE_PAYMENTS, STATUS_SECONDS
-from penstock.demo.workers.part import InputEnd, Worker, part_from_arguments
+from penstock.demo.scenario import (
+    BODY_BYTES,
+    EXCHANGE_PAYMENTS,
+    QUEUE_PAYMENTS,
+    SPARK,
+    STATUS_SECONDS,
+)
+from penstock.demo.workers.part import InputEnd, Trace, Worker, play
 
 AT_A_TIME: Final = 600
 """More than fit on the way to a stopped queue, so that the broker has to hold the connection."""
@@ -18,11 +24,12 @@ REPORT_SECONDS: Final = STATUS_SECONDS / 5
 class Payments:
     """AT_A_TIME payments are on their way; one that is counted has been confirmed."""
 
-    def __init__(self, part: Worker) -> None:
+    def __init__(self, part: Worker, trace: Trace) -> None:
         self._part = part
+        self._trace = trace
         self._number = 0
         self._ended = InputEnd(part)
-        part.counts["confirmed"] = 0
+        part.counts |= {"published": 0, "confirmed": 0}
 
     async def run(self) -> None:
         """Publish until the input ends."""
@@ -46,10 +53,12 @@ class Payments:
         body = bytes(BODY_BYTES)
         while not self._ended.is_over():
             self._number += 1
+            message_id = f"payment-{self._number}"
+            self._trace.note(message_id, "published", QUEUE_PAYMENTS, SPARK)
+            self._part.count("published")
             # aio-pika returns from here when the broker has confirmed.
-            await exchange.publish(
-                aio_pika.Message(body, message_id=f"payment-{self._number}"), routing_key=""
-            )
+            await exchange.publish(aio_pika.Message(body, message_id=message_id), routing_key="")
+            self._trace.note(message_id, "confirmed", QUEUE_PAYMENTS)
             self._part.count("confirmed")
 
     def _tell(self) -> None:
@@ -59,4 +68,4 @@ class Payments:
 
 
 if __name__ == "__main__":
-    asyncio.run(Payments(part_from_arguments()).run())
+    play(lambda part, trace: Payments(part, trace).run())

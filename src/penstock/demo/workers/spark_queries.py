@@ -18,7 +18,7 @@ from penstock.demo.scenario import (
     STREAM_PAYMENTS,
     STREAMED,
 )
-from penstock.demo.workers.part import Worker, part_from_arguments
+from penstock.demo.workers.part import Trace, Worker, play
 from penstock.spark.java import find_java
 from penstock.spark.register import register
 from penstock.spark.session.session import open_session
@@ -35,16 +35,18 @@ class Sink:
     map of variables that Spark gives to Python is shared and not locked).
     """
 
-    def __init__(self, folder: Path, part: Worker) -> None:
+    def __init__(self, folder: Path, part: Worker, trace: Trace) -> None:
         self._folder = folder
         self._part = part
+        self._trace = trace
         self.delay_ms = 0
         self.has_leased = threading.Event()
         self.has_streamed = threading.Event()
 
     def leased(self, rows: Any, batch: int) -> None:
         began_ns = time.monotonic_ns()
-        self._write(rows, LEASED, batch)
+        for message_id in ids_in(self._write(rows, LEASED, batch)):
+            self._trace.note(message_id, "delivered", QUEUE_PAYMENTS)
         self.has_leased.set()
         self.has_streamed.wait(FIRST_SECONDS_MAX)
         time.sleep(self.delay_ms / 1000)
@@ -56,9 +58,19 @@ class Sink:
         self._write(rows, STREAMED, batch)
         self.has_streamed.set()
 
-    def _write(self, rows: Any, name: str, batch: int) -> None:
-        path = str(self._folder / name / f"batch={batch}")
-        rows.selectExpr(*COLUMNS).write.mode("overwrite").parquet(path)
+    def _write(self, rows: Any, name: str, batch: int) -> Path:
+        path = self._folder / name / f"batch={batch}"
+        rows.selectExpr(*COLUMNS).write.mode("overwrite").parquet(str(path))
+        return path
+
+
+def ids_in(folder: Path) -> list[str]:
+    """Those of the payments of one batch, or of all."""
+    # pyarrow comes with the extra for Spark.
+    import pyarrow.parquet as pq
+
+    ids: list[str] = pq.read_table(str(folder), columns=["id"])["id"].to_pylist()
+    return ids
 
 
 def start(spark: Any, part: Worker, folder: Path, sink: Sink) -> list[Any]:
@@ -96,12 +108,12 @@ def obey(sink: Sink) -> None:
             sink.delay_ms = int(number)
 
 
-def main() -> None:
-    part = part_from_arguments()
+def run(part: Worker, trace: Trace) -> None:
+    """Both queries until the input ends."""
     folder = Path(part.plan.directory) / "spark"
     with open_session(find_java()) as spark:
         register(spark)
-        sink = Sink(folder, part)
+        sink = Sink(folder, part, trace)
         queries = start(spark, part, folder, sink)
         obey(sink)
         for query in queries:
@@ -110,4 +122,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    play(run)

@@ -6,11 +6,14 @@ puts its times, its counts and what holds its consumers on record.
 """
 
 import os
+import platform
+from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
 import penstock
 from penstock.base.clock import Clock
+from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.event_feed import EventFeed, open_feed
 from penstock.broker.admin.views import actor_snapshots
@@ -29,6 +32,17 @@ from penstock.telemetry.snapshots import ActorSnapshot
 from penstock.telemetry.trace import TraceHeader, encode_events, encode_header
 
 SAMPLED: Final = frozenset({"conn", "chan", "queue", "consumer", "alarm"})
+
+
+def facts_of(config: Config) -> dict[str, str]:
+    """What a reader of events may have to know of their broker: its Python, and settings that are
+    not the usual ones, numbers and switches only, as texts may be secrets or paths."""
+    usual, found = Config(), {"python": platform.python_version(), "profile": config.profile}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, int | float) and value != getattr(usual, field.name):
+            found[field.name] = str(value)
+    return found
 
 
 class EventSamples:
@@ -101,6 +115,7 @@ class EventWriters:
             clock.wall_ns(),
             clock.monotonic_ns(),
             penstock.__version__,
+            facts_of(config),
         )
         self.broker = broker
         self.file: EventFile | None = None

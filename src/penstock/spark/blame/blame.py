@@ -308,17 +308,27 @@ def held_kinds(rows: Iterable[BlameRow]) -> frozenset[str]:
     return QUEUES if sums.get("queue", 0) > publishers_ns else HELD_KINDS
 
 
-def blamed(rows: Iterable[BlameRow], *fields: str) -> dict[tuple[str, ...], int]:
-    """Nanoseconds for which those of `held_kinds` were held, by `fields` of the rows, the most
-    first."""
+def counted_once(rows: Iterable[BlameRow]) -> list[BlameRow]:
+    """The rows of those of `held_kinds`, each wait once: a connection that waits for its channel,
+    which is held itself, waits with it, and the channel's rows say for what."""
     known = tuple(rows)
     kinds = held_kinds(known)
+    return [row for row in known if actor_kind(row.victim) in kinds and not _is_of_channel(row)]
+
+
+def _is_of_channel(row: BlameRow) -> bool:
+    hops = row.path.split(ARROW, 2)
+    return len(hops) == 3 and actor_kind(hops[0]) == "conn" and actor_kind(hops[1]) == "chan"
+
+
+def blamed(rows: Iterable[BlameRow], *fields: str) -> dict[tuple[str, ...], int]:
+    """Nanoseconds for which those of `held_kinds` were held, each wait once, by `fields` of the
+    rows, the most first."""
     key_of = attrgetter(*fields, "victim")
     sums: dict[tuple[str, ...], int] = {}
-    for row in known:
-        *key, victim = key_of(row)
-        if actor_kind(victim) in kinds:
-            sums[tuple(key)] = sums.get(tuple(key), 0) + row.blamed_ns
+    for row in counted_once(rows):
+        *key, _ = key_of(row)
+        sums[tuple(key)] = sums.get(tuple(key), 0) + row.blamed_ns
     return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
 

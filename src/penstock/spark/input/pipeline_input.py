@@ -1,9 +1,16 @@
 """Where events come from, as far as no Spark is needed to say it: a directory, or a stream."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.spark.input.span import Span
-from penstock.spark.schema.formats import FILES, RunDescription, input_files, read_run
+from penstock.spark.schema.formats import (
+    FILES,
+    RunDescription,
+    input_files,
+    read_brokers,
+    read_run,
+)
 
 
 class PipelineInput:
@@ -42,7 +49,7 @@ class FileInput(PipelineInput):
         return Span({}, {path.name: path.stat().st_size for path in paths})
 
     def run(self) -> RunDescription:
-        return read_run(self.directory)
+        return replace(read_run(self.directory), brokers=read_brokers(self.directory))
 
 
 def as_input(place: Path | PipelineInput) -> PipelineInput:

@@ -5,14 +5,17 @@ behaved and whose broker never failed must show: nothing confirmed is lost, noth
 every held second has a cause, the books balance, time adds up, and a bystander stays fast.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
 from penstock.spark.blame.blame import actor_kind
-from penstock.spark.schema.formats import RunDescription
-from penstock.spark.schema.rows import LatencyRow, Tables, whole_time
+from penstock.spark.schema.formats import EVENT_STREAM, Check, RunDescription
+from penstock.spark.schema.rows import DepthRow, LatencyRow, Tables, whole_time
 
 EXPLAINED_SHARE_MIN: Final = 0.95
 STATE_SUM_TOLERANCE: Final = 0.01
+COUNTS: Final = ("confirmed", "delivered")
+"""Of what clients count, what the broker must have counted too."""
 # An alarm does nothing, so it has no time to account for.
 TIMELESS: Final = frozenset({"alarm"})
 # The bystander shares two cores with everything else, so its latency may move by scheduling alone.
@@ -24,12 +27,7 @@ MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
 """What stands in front of a promise, by its state."""
 
 
-class Promise(NamedTuple):
-    """`state`: "kept", "broken" or "unknown"; `detail`: the numbers it rests on."""
-
-    name: str
-    state: str
-    detail: str
+Promise = Check
 
 
 def check(
@@ -40,7 +38,8 @@ def check(
     held_ns: int,
 ) -> tuple[Promise, ...]:
     """Check all promises, in the order in which a reader cares. That of the bystander is only
-    for runs that name one."""
+    for runs that name one, that of counts for those whose clients have counted; what a run has
+    checked itself is behind them."""
     promises = (
         _traced(tables, "no confirmed message lost", "confirmed", "lost", "lost"),
         _traced(tables, "no message delivered twice", "delivered", "duplicated", "duplicates"),
@@ -48,7 +47,9 @@ def check(
         _books_balance(tables, has_events),
         _time_adds_up(tables),
     )
-    return (*promises, _bystander(tables, run)) if run.unrelated_queue else promises
+    counts = (_counted_alike(tables, run),) if run.clients else ()
+    bystander = (_bystander(tables, run),) if run.unrelated_queue else ()
+    return (*promises, *counts, *bystander, *run.checks)
 
 
 def _state(is_kept: bool) -> str:
@@ -68,7 +69,7 @@ def _explained(has_events: bool, explained_share: float, held_ns: int) -> Promis
     if not has_events:
         return Promise(name, "unknown", "no flow events")
     if held_ns == 0:
-        return Promise(name, "kept", "no publisher was held")
+        return Promise(name, "unknown", "nothing was held")
     return Promise(
         name,
         _state(explained_share >= EXPLAINED_SHARE_MIN),
@@ -87,6 +88,8 @@ def _books_balance(tables: Tables, has_events: bool) -> Promise:
     for row in tables.root_cause:
         key = (row.bucket_ns, row.victim)
         left[key] = left.get(key, 0) - row.blamed_ns
+    if not left:
+        return Promise(name, "unknown", "nothing was held")
     wrong = sum(rest_ns != 0 for rest_ns in left.values())
     return Promise(name, _state(wrong == 0), f"{len(left):,} sums checked, {wrong} wrong")
 
@@ -109,6 +112,42 @@ def _time_adds_up(tables: Tables) -> Promise:
         _state(max(off) <= STATE_SUM_TOLERANCE),
         f"{len(rows)} actors, at most {max(off):.2%} off",
     )
+
+
+def _counted_alike(tables: Tables, run: RunDescription) -> Promise:
+    """Clients by themselves, their traces and the broker's queues: three who count one thing."""
+    name = "clients and broker count the same"
+    traced = {f"/{row.queue}" for row in tables.integrity}
+    came, went = moved([row for row in tables.queue_depth if row.queue in traced])
+    if not came:
+        return Promise(name, "unknown", "no samples of queues")
+    sent, taken = (sum(one.get(what, 0) for one in run.clients.values()) for what in COUNTS)
+    rows = tables.integrity
+    confirmed = sum(row.confirmed for row in rows)
+    received = sum(row.delivered + row.duplicated for row in rows)
+    return Promise(
+        name,
+        _state(sent == confirmed == came and taken == received == went),
+        f"{sent:,} confirmed to clients, {came:,} into queues; {went:,} out of queues, "
+        f"{taken:,} received by clients",
+    )
+
+
+def moved(rows: Iterable[DepthRow]) -> tuple[int, int]:
+    """Messages that came into queues, and that were done with, by samples of them.
+
+    What the broker says of itself is left out. A counter that falls has begun anew with it. A queue
+    whose beginning is not in its events is counted from its first sample on.
+    """
+    published = acked = 0
+    before: dict[str, DepthRow] = {}
+    for row in sorted(rows):
+        last = before.get(row.queue)
+        before[row.queue] = row
+        if last is not None and not row.queue.endswith(f"/{EVENT_STREAM}"):
+            published += row.published - (last.published if row.published >= last.published else 0)
+            acked += row.acked - (last.acked if row.acked >= last.acked else 0)
+    return published, acked
 
 
 def _bystander(tables: Tables, run: RunDescription) -> Promise:

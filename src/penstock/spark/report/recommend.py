@@ -61,7 +61,7 @@ def recommend(tables: Tables, bucket_ns: int) -> tuple[Recommendation, ...]:
             charge.held_ns / whole_ns,
             f"{charge.held_ns / 1e9:.2f} s of {whole_ns / 1e9:.2f} s held (root_cause), "
             f"{_count(charge.victims, 'victim')}{_more(charge, tables, states)}",
-            _ADVICE.get(charge.cause, _LOOK),
+            advice_for(charge.cause),
         )
         for charge in charges
         if charge.held_ns >= SHARE_MIN * whole_ns
@@ -164,6 +164,13 @@ _EVIDENCE: Final[Mapping[str, tuple[Callable[[_Charge, Tables], str], ...]]] = {
 }
 _WORKERS: Final = frozenset({"broker work", "small window"})
 _LOOK: Final = "look at this chain with `penstock why`"
+
+
+def advice_for(cause: str) -> str:
+    """What helps against a cause, whatever its share."""
+    return _ADVICE.get(cause, _LOOK)
+
+
 _ADVICE: Final[Mapping[str, str]] = {
     "slow consumers": (
         "add consumers; if they have time to spare, raise their prefetch above rate × time to ack"

@@ -1,69 +1,32 @@
-"""One self-contained HTML page: verdict, promises, charts, tables. No script, no other file."""
+"""One self-contained HTML page: where and when, verdict, promises, causes with advice, charts.
 
-import importlib.util
-from collections.abc import Iterable, Sequence
-from html import escape
+No script, no other file. Every word that is not ours goes through the template, which escapes it.
+"""
+
+import platform
+import re
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import penstock
 from penstock.spark.blame.blame import blamed, held_kinds, of_whom
-from penstock.spark.report.promises import MARKS
-from penstock.spark.report.recommend import head_of_line
-from penstock.spark.report.summary import Summary, moved
+from penstock.spark.report import names, paces, plots, scales
+from penstock.spark.report.promises import MARKS, moved
+from penstock.spark.report.recommend import Recommendation, advice_for
+from penstock.spark.report.summary import Summary
 from penstock.spark.schema.formats import RunDescription
-from penstock.spark.schema.rows import IntegrityRow, Tables, whole_counts
+from penstock.spark.schema.rows import Tables, whole_counts
 
-STYLE: Final = """
-:root { --ink:#22303c; --faint:#6b7a88; --line:#e4e9ee; --paper:#fff; --ground:#f3f6f9;
-  --kept:#2a9d76; --broken:#c8413b; --unknown:#8896a3; }
-* { box-sizing:border-box }
-body { margin:0; background:var(--ground); color:var(--ink);
-  font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif }
-main { max-width:1040px; margin:0 auto; padding:32px 20px 48px }
-header { margin-bottom:20px }
-.brand { color:var(--faint); letter-spacing:.14em; text-transform:uppercase; font-size:12px }
-h1 { font-size:28px; margin:2px 0 4px; display:flex; gap:14px; align-items:center;
-  flex-wrap:wrap }
-h2 { font-size:17px; margin:0 0 6px }
-.note, footer { color:var(--faint); font-size:13px; margin:0 0 8px }
-.badge { font-size:13px; font-weight:600; color:#fff; padding:3px 12px; border-radius:99px }
-.badge.kept { background:var(--kept) } .badge.broken { background:var(--broken) }
-.badge.unknown { background:var(--unknown) }
-.tiles { display:grid; grid-template-columns:repeat(auto-fit,minmax(150px,1fr)); gap:12px }
-.tile, .card { background:var(--paper); border:1px solid var(--line); border-radius:10px }
-.tile { padding:14px 16px } .tile b { display:block; font-size:24px; line-height:1.2 }
-.tile span { color:var(--faint); font-size:13px }
-.card { padding:18px 20px; margin-top:16px }
-.promises { list-style:none; margin:0; padding:0 }
-.promises li { display:grid; grid-template-columns:26px 1fr 1fr; gap:8px; padding:6px 0;
-  border-top:1px solid var(--line) }
-.promises li:first-child { border-top:0 }
-.promises i { font-style:normal; font-weight:700 } .promises b { font-weight:600 }
-.promises span { color:var(--faint) }
-.kept i { color:var(--kept) } .broken i { color:var(--broken) } .unknown i { color:var(--unknown) }
-.broken b { color:var(--broken) }
-.words { margin:0; padding-left:20px } .words li { margin:3px 0; overflow-wrap:anywhere }
-.advice { margin:0; padding-left:20px } .advice li { margin:8px 0; overflow-wrap:anywhere }
-.advice .share { color:var(--broken); font-weight:600 } .advice small { color:var(--faint) }
-.chart svg { width:100%; height:auto; display:block }
-.chart svg text { font-family:inherit !important }
-.scroll { overflow-x:auto }
-table { border-collapse:collapse; width:100%; font-size:13px;
-  font-variant-numeric:tabular-nums }
-th { text-align:left; color:var(--faint); font-weight:600; white-space:nowrap }
-th, td { padding:5px 14px 5px 0; border-bottom:1px solid var(--line); vertical-align:top }
-td:first-child { font-weight:600 }
-tbody tr:last-child td { border-bottom:0 }
-code { background:var(--ground); border-radius:4px; padding:1px 5px; font-size:12px }
-footer { margin-top:22px }
-@media print { body { background:#fff } .card, .tile { break-inside:avoid } }
-"""
 ROWS_SHOWN_MAX: Final = 12
+BROKERS_SHOWN_MAX: Final = 5
+ROOTS_SHOWN_MAX: Final = 4
+CAUSES_MAX: Final = 20
+SENTENCES_MAX: Final = 30
+TEXT_MAX: Final = 800
+WALL_MIN_NS: Final = 946_684_800_000_000_000
 SHOWN_MIN_NS: Final = 10_000_000
-_NO_CHARTS: Final = (
-    '<p class="note">Charts need matplotlib: <code>pip install "penstock[spark]"</code></p>'
-)
 
 
 def write_report(
@@ -79,261 +42,185 @@ def write_report(
 
 def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int) -> str:
     """The whole page as text."""
-    parts = [
-        _head(summary, run),
-        _tiles(tables, summary),
-        _promises(summary),
-        _sentences(summary),
-        _recommendations(summary),
-        *_charts(tables, run, bucket_ns),
-        _blame_table(tables),
-        _head_of_line_table(tables, bucket_ns),
-        _latency_table(tables, run),
-        _integrity_table(tables),
-        _events_table(tables),
-        _foot(summary),
-    ]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Penstock {_title(run).lower()}</title><style>{STYLE}</style></head>\n"
-        "<body><main>\n" + "\n".join(part for part in parts if part) + "\n</main></body></html>\n"
+    axis = scales.TimeAxis(tables, run, bucket_ns)
+    verdict, state = summary.verdict()
+    latencies, latency_ticks = plots.latencies(tables, run)
+    page = _templates().get_template("page.html")
+    text: str = page.render(
+        # Only `penstock run` has phases; any other broker's events are no run.
+        title="Run report" if run.phases else "Flow report",
+        verdict=verdict,
+        state=state,
+        source=summary.source,
+        where=_where(axis, run, summary, bucket_ns),
+        tiles=_tiles(tables, summary),
+        promises=[(one, MARKS[one.state]) for one in summary.promises],
+        sentences=summary.sentences[:SENTENCES_MAX],
+        causes=_causes(summary),
+        others=[one for one in summary.recommendations if one.rule not in _names(summary)],
+        held_who=summary.held_who,
+        throughput=plots.throughput(axis, tables),
+        rates=plots.rates(axis, tables, bucket_ns),
+        depths=plots.depths(axis, tables),
+        cause_plots=plots.causes(axis, tables, summary.causes, bucket_ns),
+        stages=plots.stages(tables),
+        latencies=latencies,
+        latency_ticks=latency_ticks,
+        held_rows=plots.held_rows(axis, tables, bucket_ns),
+        axis=axis,
+        states=plots.states(tables),
+        messages=_messages(tables),
+        chains=_chains(tables),
+        kinds=whole_counts(tables.event_kinds),
+        legend=plots.legend,
+        anchor=anchor,
+        told={one.cause for one in summary.causes[:CAUSES_MAX]},
+        shown=names.shown,
+        is_traced=summary.source.trace_count > 0,
+        who=of_whom(held_kinds(tables.root_cause)),
     )
+    return text
 
 
-def _title(run: RunDescription) -> str:
-    """Only `penstock run` has phases; any other broker's events are no run."""
-    return "Run report" if run.phases else "Flow report"
+def anchor(cause: str) -> str:
+    """The name of the place on the page where this cause is told, with what helps."""
+    return "cause-" + re.sub(r"[^a-z0-9]+", "-", cause.lower())
 
 
-def _head(summary: Summary, run: RunDescription) -> str:
-    verdict, colour = _verdict(summary)
+def _templates() -> Any:
+    # Comes with the extra for Spark; commands have to be there without it.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("penstock.spark.report", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    found.filters["clean"] = lambda text: names.cut(names.clean(str(text)), TEXT_MAX)
+    found.filters["percent"] = lambda share: f"{share:.0%}"
+    found.filters["duration"] = scales.duration
+    return found
+
+
+def _where(
+    axis: scales.TimeAxis, run: RunDescription, summary: Summary, bucket_ns: int
+) -> list[tuple[str, str]]:
+    """When, where, with what."""
+    found: list[tuple[str, str]] = []
+    length = scales.elapsed(axis.span_ns / scales.SECOND_NS)
+    # Times below those of this century are monotonic ones, of a broker that said what they mean.
+    offset_ns = run.brokers[-1].wall_ns - run.brokers[-1].mono_ns if run.brokers else 0
+    if axis.start_ns > WALL_MIN_NS:
+        offset_ns = 0
+    if axis.start_ns + offset_ns > WALL_MIN_NS:
+        began, ended = (_wall(t_ns + offset_ns) for t_ns in (axis.start_ns, axis.end_ns))
+        found.append(("When", f"{began} to {ended}, {length}"))
+    else:
+        found.append(("When", f"{length}; no broker has said at which time of the day"))
+    for one in run.brokers[-BROKERS_SHOWN_MAX:]:
+        facts = ", ".join(f"{name} {value}" for name, value in one.facts.items())
+        text = f"Penstock {one.penstock} on {one.node}, boot {one.boot_id}"
+        found.append(("Broker", text + (f"; {facts}" if facts else "")))
+    found += [(name.capitalize(), value) for name, value in run.facts.items()]
+    if run.phases:
+        phases = (
+            f"{one.name} {scales.duration(one.end_ns - one.start_ns)}"
+            for one in run.phases[: scales.PHASES_MAX]
+        )
+        found.append(("Scenario", " → ".join(phases)))
     source = summary.source
-    gaps = ""
-    if source.events_missing or source.unreadable_lines:
-        gaps = (
-            f' <span class="badge unknown">telemetry with gaps: {source.events_missing:,} events '
-            f"missing, {source.unreadable_lines:,} lines unreadable</span>"
-        )
-    return (
-        '<header><div class="brand">penstock</div>'
-        f'<h1>{_title(run)} <span class="badge {colour}">{verdict}</span>{gaps}</h1>'
-        f'<p class="note">{escape(source.engine_note)}</p></header>'
-    )
+    found.append((
+        "Analysis",
+        f"Penstock {penstock.__version__}, Python {platform.python_version()}, "
+        f"{source.engine_note}; buckets of {bucket_ns / 1e9:g} s",
+    ))  # fmt: skip
+    found.append(("Input", f"{source.event_count:,} flow events, {source.trace_count:,} lines of "
+                           "clients’ traces"))  # fmt: skip
+    return found
 
 
-def _verdict(summary: Summary) -> tuple[str, str]:
-    if not summary.is_kept:
-        return "a promise was broken", "broken"
-    if any(promise.state == "unknown" for promise in summary.promises):
-        return "no promise broken, not all could be checked", "kept"
-    return "every promise kept", "kept"
+def _wall(wall_ns: int) -> str:
+    """Local time with its offset."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(wall_ns / 1e9))
 
 
-def _tiles(tables: Tables, summary: Summary) -> str:
-    top = summary.causes[0] if summary.causes else None
+def _tiles(tables: Tables, summary: Summary) -> list[tuple[str, str, str]]:
+    """Number, what it is of, and where more about it is."""
     if summary.source.trace_count:
-        counts = (
-            (f"{summary.published:,}", "messages published"),
-            (f"{summary.lost:,}", "confirmed and lost"),
-            (f"{summary.duplicated:,}", "duplicates"),
-        )
+        found = [
+            (f"{summary.published:,}", "messages published", "messages"),
+            (f"{summary.delivered:,}", "delivered", "messages"),
+            (f"{summary.lost:,}", "confirmed and lost", "promises"),
+            (f"{summary.duplicated:,}", "duplicates", "promises"),
+        ]
     else:
         # Only traces of clients follow single messages; the broker's samples count them.
-        published, acked = moved(tables)
         alarm_ns = sum(alarm.end_ns - alarm.start_ns for alarm in tables.alarms)
-        counts = (
-            (f"{published:,}", "messages came into queues"),
-            (f"{acked:,}", "were taken by consumers"),
-            (f"{alarm_ns / 1e9:.1f} s", "alarms were set"),
-        )
-    tiles = (
-        *counts,
-        (f"{summary.held_ns / 1e9:.1f} s", f"{summary.held_who} held"),
-        (f"{top.share:.0%}" if top else "–", top.cause if top else "nothing was held"),
-    )
-    return (
-        '<section class="tiles">'
-        + "".join(
-            f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
-            for value, name in tiles
-        )
-        + "</section>"
-    )
+        found = [
+            (f"{summary.queued_in:,}", "messages came into queues", "messages"),
+            (f"{summary.queued_out:,}", "were taken by consumers", "messages"),
+            (scales.duration(alarm_ns), "alarms were set", "depths"),
+        ]
+    found.append((scales.duration(summary.held_ns), f"{summary.held_who} held", "causes"))
+    if summary.causes:
+        top = summary.causes[0]
+        found.append((f"{top.share:.0%}", top.cause, anchor(top.cause)))
+    return found
 
 
-def _promises(summary: Summary) -> str:
-    rows = "".join(
-        f'<li class="{promise.state}"><i>{MARKS[promise.state]}</i>'
-        f"<b>{escape(promise.name)}</b><span>{escape(promise.detail)}</span></li>"
-        for promise in summary.promises
-    )
-    return _card("Promises", f'<ul class="promises">{rows}</ul>')
+def _names(summary: Summary) -> set[str]:
+    return {one.cause for one in summary.causes}
 
 
-def _sentences(summary: Summary) -> str:
-    if not summary.sentences:
-        return ""
-    rows = "".join(f"<li>{escape(sentence)}</li>" for sentence in summary.sentences)
-    return _card("In words", f'<ul class="words">{rows}</ul>')
+def _causes(summary: Summary) -> list[dict[str, Any]]:
+    """The causes that are named on the page, with what helps and whom they came from."""
+    found: list[dict[str, Any]] = []
+    for tone, one in enumerate(summary.causes[:CAUSES_MAX]):
+        roots: Sequence[Recommendation] = [
+            root for root in summary.recommendations if root.rule == one.cause
+        ]
+        found.append({
+            "name": one.cause,
+            "tone": plots.tone_of(tone),
+            "share": one.share,
+            "blamed_ns": one.blamed_ns,
+            "advice": advice_for(one.cause),
+            "roots": roots[:ROOTS_SHOWN_MAX],
+            "more": max(0, len(roots) - ROOTS_SHOWN_MAX),
+        })  # fmt: skip
+    return found
 
 
-def _recommendations(summary: Summary) -> str:
-    rows = "".join(
-        f"<li><b>{escape(one.rule)}</b> <code>{escape(one.scope)}</code> "
-        f'<span class="share">{one.share:.0%}</span><br>{escape(one.advice)}'
-        f"<br><small>{escape(one.evidence)}</small></li>"
-        for one in summary.recommendations
-    )
-    if not rows:
-        return ""
-    note = f"What cost most comes first; shares are of the time {summary.held_who} were held."
-    return _card("What would help", f'<p class="note">{note}</p><ol class="advice">{rows}</ol>')
-
-
-def _charts(tables: Tables, run: RunDescription, bucket_ns: int) -> list[str]:
-    if importlib.util.find_spec("matplotlib") is None:
-        return [_card("Charts", _NO_CHARTS)]
-    # matplotlib is optional: a report without it still has every number.
-    from penstock.spark.report import charts, time_charts
-
-    start_ns = charts.start_of(tables, run)
-    who = of_whom(held_kinds(tables.root_cause))
-    drawn = (
-        (
-            "Throughput and backlog",
-            "Counted by the clients, in steps of 250 ms.",
-            charts.throughput(tables, run, start_ns),
-        ),
-        (
-            "Publishers against consumers",
-            "Into the queue, and done with, a second. Where a consumer takes B messages every T "
-            "seconds, publishers go at B/T. Red: how much of the time the queue took nothing.",
-            time_charts.rates(tables, run, start_ns, bucket_ns),
-        ),
-        (
-            "Latency by phase",
-            "Dot: median. Dash: 99th percentile. By the phase of publishing.",
-            charts.latency(tables, run),
-        ),
-        (
-            "How long each stage takes",
-            "The share of all messages, or of all holds, that took at most so long.",
-            time_charts.stage_cdf(tables),
-        ),
-        (
-            "Queue depth and alarms",
-            "The deepest queues: ready, unacknowledged on top, dotted on disk. Bands: alarms.",
-            time_charts.queue_depth(tables, run, start_ns),
-        ),
-        (
-            f"Why {who} were held",
-            f"How many {who} were held, on average, by root cause.",
-            charts.causes(tables, run, start_ns, bucket_ns),
-        ),
-        (
-            "Who held whom",
-            "Left is held by right. The colour is the share of time.",
-            charts.heat_strip(tables, run, start_ns, bucket_ns),
-        ),
-        (
-            "Where time went",
-            "Every actor’s wall time; the four parts add up to 100 %.",
-            charts.time_in_state(tables),
-        ),
-    )
+def _messages(tables: Tables) -> list[tuple[str, list[str]]]:
+    """A row a queue: what clients have traced, and what the broker has counted."""
+    traced = {f"/{row.queue}": row for row in tables.integrity}
+    queues = paces.by_queue(tables)
+    rows: list[tuple[str, list[int | None]]] = []
+    for name in sorted({*queues, *traced}):
+        one, counted = traced.get(name), moved(queues.get(name, ()))
+        said: list[int | None] = [None] * 4
+        if one is not None:
+            said = [one.published, one.delivered, one.lost, one.duplicated]
+        if one is not None or any(counted):
+            rows.append((name, [said[0], *counted, *said[1:]]))
+    rows.sort(key=lambda row: (row[1][0] is None, -sum(one or 0 for one in row[1]), row[0]))
+    shown = [(names.shown_queue(name), values) for name, values in rows[:ROWS_SHOWN_MAX]]
+    rest = [values for _, values in rows[ROWS_SHOWN_MAX:]]
+    if rest:
+        sums = [sum(one or 0 for one in column) for column in zip(*rest, strict=True)]
+        shown.append((f"{len(rest):,} other queues", [*sums]))
     return [
-        _card(title, f'<p class="note">{escape(note)}</p><div class="chart">{svg}</div>')
-        for title, note, svg in drawn
-        if svg
+        (name, ["–" if one is None else f"{one:,}" for one in values]) for name, values in shown
     ]
 
 
-def _blame_table(tables: Tables) -> str:
-    ordered = list(blamed(tables.root_cause, "victim", "cause", "path").items())
-    rows = [
-        (*key, f"{blamed_ns / 1e9:.2f} s")
-        for key, blamed_ns in ordered[:ROWS_SHOWN_MAX]
+def _chains(tables: Tables) -> list[tuple[list[str], str, str]]:
+    """Who waits for whom, because of what, for how long; the longest first."""
+    ordered = list(blamed(tables.root_cause, "cause", "path").items())
+    return [
+        (names.shown_chain(path), cause, scales.duration(blamed_ns))
+        for (cause, path), blamed_ns in ordered[:ROWS_SHOWN_MAX]
         if blamed_ns >= SHOWN_MIN_NS
     ]
-    note = _left_out(len(ordered) - len(rows))
-    return _table("Chains of waiting", ("held", "root cause", "chain", "time"), rows, note)
-
-
-def _head_of_line_table(tables: Tables, bucket_ns: int) -> str:
-    found = head_of_line(tables, bucket_ns)
-    rows = [
-        (one.connection, one.channel, str(one.others), f"{one.held_ns / 1e9:.2f} s")
-        for one in found[:ROWS_SHOWN_MAX]
-        if one.held_ns >= SHOWN_MIN_NS
-    ]
-    heads = ("connection", "stopped for", "channels that waited with it", "time")
-    return _table("One channel stops its connection", heads, rows, "")
-
-
-def _latency_table(tables: Tables, run: RunDescription) -> str:
-    order = {phase.name: index for index, phase in enumerate(run.phases)}
-    rows = [
-        (
-            row.phase or "(none)",
-            row.queue,
-            row.measure,
-            f"{row.messages:,}",
-            *(f"{value / 1e6:,.2f}" for value in row[4:]),
-        )
-        for row in sorted(
-            tables.latency,
-            key=lambda row: (row.queue, order.get(row.phase, len(order)), row.measure),
-        )
-    ]
-    heads = ("phase", "queue", "measure", "messages", "p50 ms", "p90", "p99", "p99.9", "max")
-    return _table("Latency", heads, rows, "")
-
-
-def _integrity_table(tables: Tables) -> str:
-    rows = [(row.queue, *(f"{value:,}" for value in row[1:])) for row in tables.integrity]
-    heads = (*IntegrityRow._fields[:-1], "duplicates")
-    return _table("What became of the messages", heads, rows, "")
-
-
-def _events_table(tables: Tables) -> str:
-    rows = [(kind, f"{count:,}") for kind, count in whole_counts(tables.event_kinds).items()]
-    return _table("Flow events", ("kind", "count"), rows, "")
-
-
-def _table(
-    title: str,
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    note: str,
-) -> str:
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    if not body:
-        return ""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    return _card(
-        title,
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        f"</div>{note}",
-    )
-
-
-def _left_out(count: int) -> str:
-    if count == 0:
-        return ""
-    return f'<p class="note">{count} more, shorter, in the table <code>gold/root_cause</code>.</p>'
-
-
-def _card(title: str, body: str) -> str:
-    return f'<section class="card"><h2>{escape(title)}</h2>{body}</section>'
-
-
-def _foot(summary: Summary) -> str:
-    source = summary.source
-    return (
-        f"<footer>penstock {escape(penstock.__version__)} · {source.event_count:,} flow events, "
-        f"{source.trace_count:,} trace lines · "
-        "times are CLOCK_MONOTONIC of this machine</footer>"
-    )

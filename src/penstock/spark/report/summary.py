@@ -1,17 +1,17 @@
 """The outcome of an analysis: what was promised, what happened, in numbers and in sentences."""
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
 from penstock.spark.blame.blame import QUEUES, UNEXPLAINED, blamed, held_kinds, of_whom
-from penstock.spark.report.promises import Promise, check
+from penstock.spark.report.names import shown, shown_chain
+from penstock.spark.report.promises import Promise, check, moved
 from penstock.spark.report.recommend import Recommendation, recommend
-from penstock.spark.schema.formats import EVENT_STREAM, RunDescription
-from penstock.spark.schema.rows import DepthRow, Tables
+from penstock.spark.schema.formats import RunDescription
+from penstock.spark.schema.rows import Tables
 
 PHASE_SHOWN_MIN_NS: Final = 1_000_000_000
 
@@ -40,8 +40,12 @@ class TableSource:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`held_ns`: time that `held_who` (connections and channels, or queues) were held, added up
-    over all of them."""
+    """What clients' traces and the broker's samples say of messages, and what was held.
+
+    `published` to `duplicated`: of messages that clients traced; `queued_in`, `queued_out`: that
+    came into queues and that these were done with, as the broker counts them, copies as well.
+    `held_ns`: time that `held_who` (connections and channels, or queues) were held, added up over
+    all of them, each wait once."""
 
     source: TableSource
     published: int
@@ -57,15 +61,29 @@ class Summary:
     sentences: tuple[str, ...]
     recommendations: tuple[Recommendation, ...] = ()
     held_who: str = "connections and channels"
+    queued_in: int = 0
+    queued_out: int = 0
 
     @property
     def is_kept(self) -> bool:
         """Whether no promise was broken; one that could not be checked is not broken."""
         return all(promise.state != "broken" for promise in self.promises)
 
+    def verdict(self) -> tuple[str, str]:
+        """In a few words, and as the state of a promise: kept only where something was checked."""
+        count = dict.fromkeys(("kept", "broken", "unknown"), 0)
+        for promise in self.promises:
+            count[promise.state] += 1
+        if count["broken"]:
+            return f"{count['broken']} of {len(self.promises)} checks failed", "broken"
+        if not count["kept"]:
+            return "nothing could be checked", "unknown"
+        words = f"{count['kept']} checks passed"
+        return words + (f", {count['unknown']} not possible" if count["unknown"] else ""), "kept"
+
     def write(self, path: Path) -> None:
         """Write as JSON, the inverse of `read`."""
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
 
     @staticmethod
     def read(path: Path) -> "Summary":
@@ -99,6 +117,7 @@ def summarise(
         tuple(_sentences(tables, run, source, causes, held_ns)),
         recommend(tables, bucket_ns),
         of_whom(held_kinds(tables.root_cause)),
+        *moved(tables.queue_depth),
     )
 
 
@@ -109,22 +128,6 @@ def cause_shares(tables: Tables) -> tuple[CauseShare, ...]:
     return tuple(
         CauseShare(cause, blamed_ns, blamed_ns / whole_ns) for (cause,), blamed_ns in sums.items()
     )
-
-
-def moved(tables: Tables) -> tuple[int, int]:
-    """Messages that came into queues, and that were done with, between their first and last sample.
-
-    What the broker says of itself is left out. A counter that falls has begun anew with it.
-    """
-    published = acked = 0
-    before: dict[str, DepthRow] = {}
-    for row in sorted(tables.queue_depth):
-        last = before.get(row.queue)
-        before[row.queue] = row
-        if last is not None and not row.queue.endswith(f"/{EVENT_STREAM}"):
-            published += row.published - (last.published if row.published >= last.published else 0)
-            acked += row.acked - (last.acked if row.acked >= last.acked else 0)
-    return published, acked
 
 
 def _sentences(
@@ -147,10 +150,11 @@ def _sentences(
             + ", ".join(
                 f"{cause.cause} ({cause.share:.0%})" for cause in causes[:4] if cause.share >= 0.005
             )
-            + f"; {victim} most, {victim_ns / 1e9:.1f} s."
+            + f"; {shown(victim)} most, {victim_ns / 1e9:.1f} s."
         )
         (path,), path_ns = next(iter(blamed(tables.root_cause, "path").items()))
-        found.append(f"The longest chain of waiting was {path}, {path_ns / 1e9:.1f} s in all.")
+        chain = " → ".join(shown_chain(path))
+        found.append(f"The longest chain of waiting was {chain}, {path_ns / 1e9:.1f} s in all.")
     for phase in run.phases:
         rate = _rate(tables, phase.start_ns, phase.end_ns)
         if rate is not None:
@@ -158,6 +162,7 @@ def _sentences(
                 f"In the phase “{phase.name}” clients published {rate[0]:,.0f} "
                 f"and received {rate[1]:,.0f} messages a second."
             )
+    found += run.messages
     if source.events_missing:
         found.append(
             f"{source.events_missing} flow events are missing (gaps in their sequence); "

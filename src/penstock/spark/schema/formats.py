@@ -15,6 +15,7 @@ one is known loss and is reported.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
@@ -29,6 +30,8 @@ EVENT_FILES: Final = "events-*.jsonl"
 TRACE_FILES: Final = "trace-*.jsonl"
 FILES: Final = (EVENT_FILES, TRACE_FILES)
 RUN_FILE: Final = "run.json"
+LIVES_MAX: Final = 20
+HEADER_BYTES_MAX: Final = 65_536
 EVENT_FORMAT: Final = "penstock-events"
 EVENT_STREAM: Final = "amq.flow.telemetry"
 """Where a broker that was asked for it puts its events."""
@@ -102,12 +105,36 @@ class Phase(NamedTuple):
     end_ns: int
 
 
+class Check(NamedTuple):
+    """What the run has checked itself. `state`: kept, broken or unknown; `detail`: its numbers."""
+
+    name: str
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLife:
+    """What an event file says of its broker. wall_ns, mono_ns: wall clock, UTC, and monotonic clock
+    at one instant; facts: its Python, and settings that are not the usual ones."""
+
+    node: str
+    boot_id: str
+    wall_ns: int = 0
+    mono_ns: int = 0
+    penstock: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class RunDescription:
     """What the run knew about itself: its phases in order, and which queue is the bystander.
 
     `unrelated_queue`: a queue that must not suffer when `slow_phase` begins; "" when unknown.
     `names`: address of a connection, as the broker's ids have it, -> name of its client.
+    `facts`: settings and versions; `clients`: what each client has counted of messages published,
+    confirmed and delivered; `checks`, `messages`: what the run has found out without its events;
+    `brokers`: those whose events these are, the last one last.
     """
 
     phases: tuple[Phase, ...] = ()
@@ -115,6 +142,11 @@ class RunDescription:
     calm_phase: str = ""
     slow_phase: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    clients: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+    messages: tuple[str, ...] = ()
+    brokers: tuple[BrokerLife, ...] = ()
 
     @property
     def origin_ns(self) -> int:
@@ -161,6 +193,15 @@ def write_run(directory: Path, run: RunDescription) -> None:
     """Write run.json, the inverse of `read_run`."""
     fields = {"format": "penstock-run", "version": 1, **asdict(run)}
     (directory / RUN_FILE).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+
+
+def read_brokers(directory: Path) -> tuple[BrokerLife, ...]:
+    """Whose events lie in `directory`, by when they began; of LIVES_MAX files at most."""
+    found: list[BrokerLife] = []
+    for path in input_files(directory, EVENT_FILES)[-LIVES_MAX:]:
+        with path.open("rb") as file, suppress(msgspec.MsgspecError):
+            found.append(msgspec.json.decode(file.readline(HEADER_BYTES_MAX), type=BrokerLife))
+    return tuple(sorted(found, key=lambda one: (one.wall_ns, one.mono_ns, one.boot_id)))
 
 
 def fields_of(line: str) -> dict[str, Json] | None:

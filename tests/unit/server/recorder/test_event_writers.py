@@ -1,13 +1,14 @@
 """Files and stream of one broker tell the same, and telemetry about telemetry does not grow."""
 
+import json
+import platform
 from pathlib import Path
 
 from penstock.broker.admin.event_feed import PATIENCE_NS
 from penstock.broker.stream.internal_stream import EVENT_STREAM
 from penstock.protocol import methods as m
 from penstock.server.recorder.event_writers import EventWriters
-from penstock.spark.report.summary import moved
-from penstock.spark.schema.rows import Tables
+from penstock.spark.report.promises import moved
 from penstock.telemetry.event_batch import decode_batch
 from penstock.telemetry.trace import encode_events, encode_header
 from tests.spark.oracle import queue_depth
@@ -66,7 +67,11 @@ def test_the_file_has_what_the_stream_has(tmp_path: Path) -> None:
     (file,) = tmp_path.glob("events-*.jsonl")
     header, _, written = file.read_bytes().partition(b"\n")
     assert len(bodies) > 1 and lines == written
-    assert encode_header(decode_batch(bodies[0])[0]) == header + b"\n"
+    said, streamed = (
+        json.loads(one) for one in (header, encode_header(decode_batch(bodies[0])[0]))
+    )
+    assert said.pop("facts")["python"] == platform.python_version()
+    assert said == streamed
 
 
 def test_messages_before_the_first_sample_and_after_the_last_are_counted(tmp_path: Path) -> None:
@@ -89,4 +94,4 @@ def test_messages_before_the_first_sample_and_after_the_last_are_counted(tmp_pat
             writers.sample()
     writers.close()
     depths = queue_depth(read_events(tmp_path).events)
-    assert moved(Tables((), (), (), (), (), (), (), tuple(depths), ())) == (sent, taken) == (12, 12)
+    assert moved(depths) == (sent, taken) == (12, 12)

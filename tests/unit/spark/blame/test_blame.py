@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.spark.blame.blame import HELD_KINDS, QUEUES, Edge, cause_of, held_kinds, sweep
+from penstock.spark.report.promises import moved
 from penstock.spark.report.recommend import recommend
-from penstock.spark.report.summary import TableSource, moved, summarise
+from penstock.spark.report.summary import TableSource, summarise
 from penstock.spark.schema.formats import RunDescription
 from penstock.spark.schema.rows import BlameRow, DepthRow, Tables
 from tests.spark.oracle_intervals import clip, held_ns
@@ -175,7 +176,7 @@ def test_publishers_that_wait_for_confirms_are_told_who_stops_their_queue() -> N
     assert (summary.held_ns, summary.held_who) == (90 * S, "queues")
     assert summary.sentences[0] == (
         "Queues took nothing, and who waited for their confirms waited, because of slow consumers "
-        "(100%); queue:/q most, 90.0 s."
+        "(100%); queue q most, 90.0 s."
     )
     (advice,) = recommend(found, S)
     assert (advice.rule, advice.scope, advice.share) == ("slow consumers", SLOW, 1.0)
@@ -194,4 +195,4 @@ def test_messages_are_counted_from_samples_over_lives_of_a_broker() -> None:
         sample(1, "/amq.flow.telemetry", 5, 0),
         sample(2, "/amq.flow.telemetry", 50, 0),
     )
-    assert moved(Tables((), (), (), (), (), (), (), depths, ())) == (60 + 7 + 2, 40 + 2 + 7)
+    assert moved(depths) == (60 + 7 + 2, 40 + 2 + 7)

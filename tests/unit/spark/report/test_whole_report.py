@@ -10,7 +10,6 @@ from penstock.base.errors import OperatorError
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.report import write_report
 from penstock.spark.report.summary import Summary, TableSource, summarise
-from penstock.spark.report.time_charts import time_ticks
 from penstock.spark.schema.formats import read_run, require_input
 from tests.spark import oracle
 from tests.spark.oracle import percentile
@@ -42,7 +41,10 @@ def test_injected_causes_are_found(tmp_path: Path) -> None:
     summary, truth = analyse(tmp_path, World(seed=1))
     causes = {cause.cause: cause.blamed_ns for cause in summary.causes}
     injected: dict[str, int] = {}
-    for (_, cause), length_ns in truth.blame_ns.items():
+    for (victim, cause), length_ns in truth.blame_ns.items():
+        # These connections wait for channels that wait: one wait.
+        if cause == "slow consumers" and victim.startswith("conn:"):
+            continue
         injected[cause] = injected.get(cause, 0) + length_ns
     assert causes.keys() == injected.keys()
     for cause, length_ns in injected.items():
@@ -79,7 +81,7 @@ def test_the_summary_reads_back_as_it_was(tmp_path: Path) -> None:
 def test_the_page_stands_alone(tmp_path: Path) -> None:
     analyse(tmp_path, World(seed=6))
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert "every promise kept" in page
+    assert "6 checks passed" in page
     for outside in ("<script", "<link", "src=", "@import", "url(http"):
         assert outside not in page
 
@@ -94,14 +96,8 @@ def test_a_broker_without_traces_is_not_said_to_have_published_nothing(tmp_path:
     assert (summary.source.trace_count, summary.is_kept) == (0, True)
     assert summary.source.event_count > 0
     assert "messages published" not in page and "messages came into queues" in page
-    assert "no promise broken, not all could be checked" in page
+    assert "3 checks passed, 2 not possible" in page
     assert not any("unrelated queue" in promise.name for promise in summary.promises)
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.2, 900_000.0), (1500.0, 33_000.0), (2100.0, 9800.0)])
-def test_an_axis_of_times_has_numbers_however_short_it_is(low: float, high: float) -> None:
-    ticks = [tick for tick in time_ticks(low, high).tick_values(low, high) if low <= tick <= high]
-    assert 2 <= len(ticks) <= 8
 
 
 def test_a_directory_without_input_is_refused_with_the_way_to_get_some(tmp_path: Path) -> None:
