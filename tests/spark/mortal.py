@@ -18,10 +18,12 @@ PERSISTENT = Properties(delivery_mode=2)
 
 
 class MortalBroker:
-    """A broker process with its data in `folder`. lives: how often it was started."""
+    """A broker process with its data in `folder`. options: of `serve`; lives: how often it was
+    started."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
+        self.options = options
         self.port = free_port()
         self.url = f"amqp://guest:guest@127.0.0.1:{self.port}/%2F"
         self.lives = 0
@@ -32,7 +34,7 @@ class MortalBroker:
         self.lives += 1
         control = str(self.folder / "c.sock")
         command = [sys.executable, "-m", "penstock.cli.main", "serve", "--port", str(self.port)]
-        command += ["--data", str(self.folder / "data"), "--control", control]
+        command += ["--data", str(self.folder / "data"), "--control", control, *self.options]
         errors = self.folder / "stderr.txt"
         with (self.folder / "stdout.txt").open("wb") as out, errors.open("ab") as err:
             self.process = subprocess.Popen(

@@ -16,6 +16,8 @@ from penstock.spark.schema.formats import Phase, RunDescription, write_run
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
 START_NS = 5_000 * SECOND_NS + 123_456_789
+WALL_NS = 1_780_315_200 * SECOND_NS
+"""When that was: noon of 1 June 2026, UTC."""
 PHASES = (("steady", 0, 4), ("slow consumer", 4, 8), ("drain", 8, 12))
 QUEUES = {"A": "orders", "B": "orders", "C": "mail"}
 
@@ -184,7 +186,7 @@ def _write_events(
         "version": 1,
         "node": "a@test",
         "boot_id": "b1",
-        "wall_ns": 0,
+        "wall_ns": WALL_NS,
         "mono_ns": START_NS,
         "penstock": "0.1.0",
     }
