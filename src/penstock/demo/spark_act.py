@@ -40,7 +40,7 @@ SETTLE_BATCHES: Final = 3
 """Batches of the slow phase that are not measured: the queue has to fill up first."""
 PACE_TOLERANCE: Final = 0.10
 LOOK_SECONDS: Final = 0.05
-EXPLANATION_MAX: Final = 600
+EXPLANATION_LINES: Final = 6
 QUERIES: Final = "spark-queries"
 PUBLISHER: Final = "aio-pika-payments"
 
@@ -74,7 +74,7 @@ class SparkActResult:
     def messages(self) -> tuple[str, ...]:
         """What it has shown, and what `penstock why publish` said meanwhile."""
         lines = [" ".join(line.split()) for line in self.explanation.splitlines()]
-        said = "; ".join(line for line in lines if line)[:EXPLANATION_MAX]
+        said = "; ".join([line for line in lines if line][:EXPLANATION_LINES])
         return (
             f"Spark took {self.spark_rate:,.0f} rows a second from its queue, and the publisher "
             f"went at {self.publish_rate:,.0f} a second.",
