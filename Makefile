@@ -141,7 +141,7 @@ bench: $(RUN)/.stamp
 	$(RUN)/bin/python bench/flow_live.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/backlog.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/recovery.py --python $(RUN)/bin/python
-	$(RUN)/bin/python bench/spark_source.py --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/spark_speed.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/spark_pace.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/pipeline.py
 
@@ -151,7 +151,7 @@ bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/flow_live.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/backlog.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/recovery.py --smoke --python $(RUN)/bin/python
-	$(RUN)/bin/python bench/spark_source.py --smoke --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/spark_speed.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/spark_pace.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/pipeline.py --smoke
 

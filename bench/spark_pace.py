@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from bench.brokers import forget_cache, penstock_target
-from bench.spark_source import open_spark, url_of
+from bench.spark_latency import open_spark, url_of
 from penstock.client.errors import ClientError
 from penstock.client.io_blocking import Channel, connect
 from penstock.client.publish_template import PublishTemplate
