@@ -53,6 +53,7 @@ from penstock.protocol.methods.codec import decode_method, method_frame
 from penstock.protocol.replies import channel_close, connection_close
 from penstock.protocol.sasl import EXTERNAL, MECHANISMS, Credentials, login_refused, parse
 from penstock.protocol.values import Table
+from penstock.telemetry.events import ACTOR_UP
 
 CHANNEL_OPEN = 0x14000A
 CHANNEL_CLOSE = 0x140028
@@ -327,6 +328,8 @@ class Negotiator(ConnectionVerbs):
         )
         connection.strategy.wire(lane)
         connection.add_channel(channel, lane)
+        # A number may have been another channel's, and so may the peer's address.
+        self.host.context.recorder.record(ACTOR_UP, identity, "", "", 0)
         connection.output.writer.write(method_frame(number, m.ChannelOpenOk()))
         connection.output.mark()
         connection.notifier.channel_opened(channel)

@@ -6,6 +6,7 @@ from penstock.base.config import UserConfig
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import method_frame
+from penstock.telemetry.events import ACTOR_UP
 from tests.unit.broker.peer import Bed, Peer, frame, start_ok
 
 
@@ -111,6 +112,17 @@ def test_channels_are_counted_whatever_their_numbers(number: int, bed: Bed) -> N
     close = peer.one(m.ConnectionClose)
     assert (close.reply_code, close.class_id, close.method_id) == (530, 20, 10)
     assert "opened (2) has reached the negotiated channel_max (2)" in close.reply_text
+
+
+def test_a_channel_says_that_it_is_a_new_one() -> None:
+    """Else its samples would go on where another's of the same number and address ended."""
+    bed = Bed()
+    peer = Peer(bed, "peer")
+    peer.open(channels=1)
+    peer.call(1, m.ChannelClose(200, "", 0, 0), m.ChannelCloseOk)
+    peer.call(1, m.ChannelOpen(), m.ChannelOpenOk)
+    events = bed.broker.recorder.since(0)
+    assert [one.actor for one in events if one.kind == ACTOR_UP][1:] == ["chan:peer/1"] * 2
 
 
 def test_a_frame_that_cannot_be_told_from_the_next_ends_everything(peer: Peer) -> None:
