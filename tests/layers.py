@@ -74,6 +74,8 @@ LAYER_OF: Final = {
     "unit/lab": LONG,
     "unit/sweep": LONG,
     "spark": SPARK,
+    "spark/test_cluster.py": LONG,
+    "spark/test_connect.py": LONG,
     "spark/test_orders_long.py": LONG,
     "spark/test_versions.py": LONG,
 }

@@ -1,12 +1,13 @@
-"""Spark's own standalone cluster on loopback: a master and a worker as processes."""
+"""Spark's own standalone cluster on loopback: a master and two workers as processes."""
 
 import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,37 +19,46 @@ MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 
 
-@contextmanager
-def standalone(java_home: str, folder: Path) -> Iterator[str]:
-    """The URL of a cluster with two cores; skips the test if it does not come up.
-
-    Its processes know nothing of this package: a session has to bring it.
-    """
+def spark_environment(java_home: str) -> dict[str, str]:
+    """For processes of Spark's that know nothing of this package: a session has to bring it."""
     import pyspark
 
-    spark_home = Path(pyspark.__file__).parent
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    environment |= {
+    return environment | {
         "JAVA_HOME": java_home,
-        "SPARK_HOME": str(spark_home),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
+@contextmanager
+def standalone(java_home: str, folder: Path, workers: int = 2) -> Iterator[str]:
+    """The URL of a cluster of `workers` with a core each; skips the test if it does not come up."""
+    environment = spark_environment(java_home) | {
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "SPARK_WORKER_DIR": str(folder / "work"),
     }
-    program = str(spark_home / "bin" / "spark-class")
+    program = str(Path(environment["SPARK_HOME"]) / "bin" / "spark-class")
     common = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-    with _running([program, MASTER, *common], environment, folder / "master.txt") as master:
-        url = _said(master, folder / "master.txt", r"Starting Spark master at (spark://\S+)")
-        worker = [program, WORKER, *common, "--cores", "2", "--memory", "1g", url]
-        with _running(worker, environment, folder / "worker.txt") as process:
-            _said(process, folder / "worker.txt", r"(Successfully registered with master)")
-            yield url
+    with (
+        running([program, MASTER, *common], environment, folder / "master.txt") as master,
+        ExitStack() as stack,
+    ):
+        url = said(master, folder / "master.txt", r"Starting Spark master at (spark://\S+)")
+        worker = [program, WORKER, *common, "--cores", "1", "--memory", "1g", url]
+        outputs = [folder / f"worker-{number}.txt" for number in range(workers)]
+        started = [stack.enter_context(running(worker, environment, one)) for one in outputs]
+        for process, output in zip(started, outputs, strict=True):
+            said(process, output, r"(Successfully registered with master)")
+        yield url
 
 
 @contextmanager
-def _running(
+def running(
     command: list[str], environment: dict[str, str], output: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own group, its words in `output`, ended with the block."""
     with output.open("wb") as out:
         process = subprocess.Popen(
             command, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True
@@ -64,7 +74,7 @@ def _running(
             process.wait()
 
 
-def _said(process: subprocess.Popen[bytes], output: Path, pattern: str) -> str:
+def said(process: subprocess.Popen[bytes], output: Path, pattern: str) -> str:
     """What `pattern` finds in the output. Skips the test when it does not come."""
     end_s = time.monotonic() + START_S_MAX
     while time.monotonic() < end_s and process.poll() is None:

@@ -1,7 +1,8 @@
-"""A job for a cluster: one stream into another, exactly once, and a sweep of two points.
+"""A job for a cluster: a stream and a queue into a stream, exactly once, and a sweep of two points.
 
-    python -m tests.spark.cluster_job MASTER URL SOURCE TARGET FOLDER
-Prints one line of JSON: the rows of a batch read, and what the sweep's points did.
+    python -m tests.spark.cluster_job MASTER URL SOURCE QUEUE TARGET FOLDER
+Prints one line of JSON: the rows of a batch read, how many executors have read them, and what the
+sweep's points did.
 """
 
 import json
@@ -15,18 +16,36 @@ from penstock.spark.sweep import run_in_spark
 from penstock.sweep.grid import Grid, points_of
 
 
-def main(master: str, url: str, source: str, target: str, folder: str) -> None:
+def main(master: str, url: str, source: str, queue: str, target: str, folder: str) -> None:
     with open_session(find_java(), master) as spark:
         register(spark)
-        options = {"url": url, "queue": source, "mode": "stream", "startingOffsets": "earliest"}
-        options["minPartitions"] = "2"
-        rows = spark.readStream.format("amqp").options(**options, maxOffsetsPerTrigger="200").load()
+        options = {"url": url, "minPartitions": "2", "maxOffsetsPerTrigger": "200"}
+        stream = {**options, "queue": source, "startingOffsets": "earliest"}
         sink = {"url": url, "routingKey": target, "delivery": "exactly-once"}
-        writer = rows.select("body").writeStream.format("amqp").options(**sink)
-        writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)
-        writer.start().awaitTermination()
-        count = spark.read.format("amqp").options(**options).load().count()
-        print(json.dumps({"count": count, "points": swept(spark)}), flush=True)
+        for given in (stream, {**options, "queue": queue}):
+            rows = spark.readStream.format("amqp").options(**given).load().select("body")
+            writer = rows.writeStream.format("amqp").options(**sink)
+            state = f"{folder}/{given['queue']}"
+            writer = writer.option("checkpointLocation", state).trigger(availableNow=True)
+            writer.start().awaitTermination()
+        rows = spark.read.format("amqp").options(**stream).load()
+        count = rows.count()
+        # Each executor has a core, and waits here until the other one has come as well.
+        processes = rows.rdd.mapPartitions(reader).distinct().count()
+        said = {"count": count, "points": swept(spark), "executors": processes}
+        print(json.dumps(said), flush=True)
+
+
+def reader(rows: Any) -> Any:
+    """The executor that reads, by its Java machine."""
+    import os
+    import time
+
+    for _ in rows:
+        pass
+    time.sleep(3)
+    daemon = os.getppid()
+    yield daemon
 
 
 def swept(spark: Any) -> list[Any]:

@@ -1,10 +1,9 @@
 """On Spark's own cluster: driver and executors are processes that share nothing but the disk.
 
-PENSTOCK_SPARK_CLUSTER=1 runs it: each test starts several Java machines, which takes a minute.
+Each test starts several Java machines, which takes a minute, so it is the long run's.
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,17 +14,12 @@ from penstock.spark.java import JavaHome
 from penstock.spark.tables.loading import load_tables
 from penstock.spark.tables.store import existing_store
 from tests.spark import oracle
-from tests.spark.cluster import standalone
+from tests.spark.cluster import spark_environment, standalone
 from tests.spark.synthetic import World, write_world
 from tests.spark.through_amqp import publish, queue_at, read_stream
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not os.environ.get("PENSTOCK_SPARK_CLUSTER"), reason="minutes: PENSTOCK_SPARK_CLUSTER=1"
-    ),
-]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+STREAM = {"x-queue-type": "stream"}
 ROWS = 500
 JOB_S_MAX = 600
 
@@ -40,14 +34,23 @@ def run(*arguments: str) -> str:
 
 
 def run_job(master: str, url: str, folder: Path) -> None:
-    """The job of cluster_job.py, and whether its target, a stream too, has every row once."""
-    with queue_at(url, {"x-queue-type": "stream"}) as (channel, source):
+    """The job of cluster_job.py, and whether its target has every row of stream and queue once."""
+    with (
+        queue_at(url, STREAM) as (channel, source),
+        queue_at(url) as (_, queue),
+        queue_at(url, STREAM) as (_, target),
+    ):
         publish(channel, source, 0, ROWS)
-        with queue_at(url, {"x-queue-type": "stream"}) as (_, target):
-            said = run("tests.spark.cluster_job", master, url, source, target, str(folder))
-            assert json.loads(said.splitlines()[-1]) == {"count": ROWS, "points": ["", ""]}
-            found = [int(body) for body in read_stream(url, target)]
-            assert sorted(found) == list(range(ROWS))
+        publish(channel, queue, ROWS, ROWS)
+        said = run("tests.spark.cluster_job", master, url, source, queue, target, str(folder))
+        assert json.loads(said.splitlines()[-1]) == {
+            "count": ROWS,
+            "points": ["", ""],
+            "executors": 2,
+        }
+        found = [int(body) for body in read_stream(url, target)]
+        assert sorted(found) == list(range(2 * ROWS))
+        assert channel.declare_queue(queue, passive=True).message_count == 0
 
 
 def test_connector_and_sweep_on_a_standalone_cluster(
@@ -60,7 +63,10 @@ def test_connector_and_sweep_on_a_standalone_cluster(
 def test_connector_and_sweep_on_processes_of_this_machine(
     java: JavaHome, penstock_url: str, tmp_path: Path
 ) -> None:
+    work = Path(spark_environment("")["SPARK_HOME"]) / "work"
+    before = work.exists()
     run_job("local-cluster[2,1,1024]", penstock_url, tmp_path / "state")
+    assert work.exists() == before, "executors have left their files in the environment"
 
 
 def test_the_pipeline_makes_the_same_tables_on_a_cluster(java: JavaHome, tmp_path: Path) -> None:

@@ -134,10 +134,19 @@ def test_a_checkpoint_of_another_mode_says_what_it_is(
         engine.stop()
 
 
+def test_what_is_for_leases_is_refused_where_there_are_none(
+    rabbitmq_url: str, tmp_path: Path
+) -> None:
+    with queue_at(rabbitmq_url) as (_, queue):
+        for name, value in {"group": "g", "leaseTimeout": "20m"}.items():
+            with pytest.raises(OperatorError, match=f"{name} is for leases, .* has no leases"):
+                begin({"url": rabbitmq_url, "queue": queue, name: value})
+
+
 def test_a_pattern_finds_streams_or_queues(penstock_url: str, tmp_path: Path) -> None:
     with queue_at(penstock_url, STREAM) as (channel, stream):
         publish(channel, stream, 0, 5)
         given = {"url": penstock_url, "queuePattern": f"{stream}", "startingOffsets": "earliest"}
         assert live(tmp_path, given, 5, 1.0).end["streams"] == {stream: 5}
     with pytest.raises(OperatorError, match="no queue or stream of that name"):
-        Engine(tmp_path, {"url": penstock_url, "queuePattern": "no such"})
+        Engine(tmp_path, {"url": penstock_url, "queuePattern": "no such"}).step()

@@ -267,7 +267,7 @@ def test_a_broker_that_is_away_for_a_moment_costs_no_query(tmp_path: Path) -> No
 def test_the_same_job_leases_where_it_can(broker_url: str, tmp_path: Path) -> None:
     with queue_at(broker_url) as (channel, queue):
         publish(channel, queue, 0, 9)
-        engine = live(tmp_path, options(broker_url, queue, mode="auto"), 9)
+        engine = live(tmp_path, nameless(broker_url, queue, mode="auto"), 9)
         assert sunk(tmp_path) == numbers(9)
         has_leases = "penstock.leases" in capabilities_of(broker_url)
         assert ("lease" in engine.end) == has_leases

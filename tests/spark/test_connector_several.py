@@ -165,9 +165,13 @@ def test_a_pattern_that_finds_nothing_and_a_broker_that_lists_nothing(
     penstock_url: str, rabbitmq_url: str
 ) -> None:
     with pytest.raises(OperatorError, match="no queue or stream of that name is there"):
-        AmqpDataSource({"url": penstock_url, "queuePattern": "no-such-.*"}).streamReader(SCHEMA)
+        AmqpDataSource({"url": penstock_url, "queuePattern": "no-such-.*"}).streamReader(
+            SCHEMA
+        ).initialOffset()
     with pytest.raises(OperatorError, match="does not list its queues"):
-        AmqpDataSource({"url": rabbitmq_url, "queuePattern": "a.*"}).streamReader(SCHEMA)
+        AmqpDataSource({"url": rabbitmq_url, "queuePattern": "a.*"}).streamReader(
+            SCHEMA
+        ).initialOffset()
 
 
 def rows_of(reader: Any) -> list[tuple[str, int, str]]:

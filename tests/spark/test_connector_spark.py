@@ -172,6 +172,51 @@ def test_what_is_wrong_is_said_in_words(session: Any) -> None:
         rows.write.format("amqp").option("routingKey", "q").mode("overwrite").save()
 
 
+def test_what_the_broker_refuses_is_said_before_anything_starts(
+    session: Any, broker_url: str
+) -> None:
+    """By load() and save(), as one sentence."""
+    queue = f"refused.{os.getpid()}"
+    fill(broker_url, queue, 0)
+    for given, words in (
+        ({"queue": "no.such.queue"}, "404 NOT_FOUND"),
+        ({"queue": "no.such.queue", "mode": "queue"}, "404 NOT_FOUND"),
+        ({"queue": queue, "mode": "stream"}, "is no stream, and this is mode=stream"),
+        ({"queue": queue, "password": "wrong"}, "403 ACCESS_REFUSED"),
+        ({"queue": queue, "password": "wrong", "mode": "queue"}, "403 ACCESS_REFUSED"),
+    ):
+        with pytest.raises(Exception, match=words) as raised:
+            session.readStream.format("amqp").options(url=broker_url, **given).load()
+        assert str(raised.value).count("\n") < 2
+    for given, words in (
+        ({"routingKey": "no.such.queue"}, "404 NOT_FOUND"),
+        ({"routingKey": queue, "password": "wrong"}, "403 ACCESS_REFUSED"),
+    ):
+        rows = session.range(3).selectExpr("string(id) AS body").write.format("amqp")
+        with pytest.raises(Exception, match=words) as raised:
+            rows.mode("append").options(url=broker_url, **given).save()
+        assert str(raised.value).count("\n") < 2
+
+
+def test_what_is_found_when_a_query_starts_is_not_lost(
+    session: Any, penstock_url: str, tmp_path: Path
+) -> None:
+    """Spark loses what streamReader raises."""
+    queue = f"gone.{os.getpid()}"
+    fill(penstock_url, queue, 0)
+    rows = session.readStream.format("amqp").options(url=penstock_url, queue=queue).load()
+    with patiently(penstock_url) as connection:
+        connection.channel().delete_queue(queue)
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    with pytest.raises(Exception, match="404 NOT_FOUND"):
+        query.awaitTermination()
+
+
+def test_a_broker_that_is_away_is_no_reason_to_refuse_a_query(session: Any) -> None:
+    rows = session.readStream.format("amqp").options(url="amqp://127.0.0.1:9", queue="later")
+    assert "body" in rows.load().columns
+
+
 def test_a_thread_that_registers_can_write(session: Any, penstock_url: str) -> None:
     """Spark looks for sources in the active session, and a thread of Python's has none."""
     from penstock.spark import register

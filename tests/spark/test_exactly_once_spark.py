@@ -86,3 +86,30 @@ def test_a_write_is_seen_whole_or_not_at_all(session: Any, penstock_url: str) ->
         with pytest.raises(Exception, match="max_bytes"):
             writer.option("maxStagedBytes", "2k").save()
         assert channel.declare_queue(out, passive=True).message_count == 500
+
+
+def test_a_numbered_write_is_done_once(session: Any, penstock_url: str, tmp_path: Path) -> None:
+    """What foreachBatch writes names its batch; one that is run again changes nothing."""
+    with (
+        queue_at(penstock_url, {"x-queue-type": "stream"}) as (channel, source),
+        queue_at(penstock_url) as (_, out),
+    ):
+        publish(channel, source, 0, ROWS)
+        given = {"url": penstock_url, "routingKey": out, "delivery": "exactly-once"}
+
+        def send(rows: Any, number: int) -> None:
+            writer = rows.select("body").write.format("amqp").mode("append").options(**given)
+            writer.option("txnAppId", out).option("txnVersion", number).save()
+
+        rows = session.readStream.format("amqp").options(
+            url=penstock_url, queue=source, startingOffsets="earliest", maxOffsetsPerTrigger="100"
+        )
+        for _ in range(2):
+            writer = rows.load().writeStream.foreachBatch(send).trigger(availableNow=True)
+            query = writer.option("checkpointLocation", str(tmp_path)).start()
+            query.awaitTermination()
+            assert channel.declare_queue(out, passive=True).message_count == ROWS
+            forget_last_commit(tmp_path)
+        numbers = session.range(3).selectExpr("string(id) AS body").write.format("amqp")
+        with pytest.raises(Exception, match="give option appId too"):
+            numbers.mode("append").options(**given, batchId="3").save()

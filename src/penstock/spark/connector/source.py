@@ -22,20 +22,21 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.base.errors import OperatorError
+from penstock.base.errors import OperatorError, PenstockError
 from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.engines import (
     HAS_FILTERS,
     DataSourceStreamArrowWriter,
+    NoReader,
     fitted,
 )
-from penstock.spark.connector.common.opening import parse_and_find
-from penstock.spark.connector.common.options import SourceOptions, parse_source
+from penstock.spark.connector.common.opening import check_source, parse_and_find
+from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.reader import CONNECTION_NAME
 from penstock.spark.connector.lease.lease_source import LeaseStreamReader
 from penstock.spark.connector.queue.queue_source import QueueStreamReader
-from penstock.spark.connector.sink.sink import BatchWriter, StreamWriter, make_sink
+from penstock.spark.connector.sink.sink import BatchWriter, StreamWriter, check_sink, make_sink
 from penstock.spark.connector.stream.stream_source import StreamBatchReader, StreamStreamReader
 
 ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
@@ -65,20 +66,16 @@ class AmqpDataSource(DataSource):
         return "amqp"
 
     def schema(self) -> str:
-        """Columns of rows read. Raises: OperatorError for options that are wrong."""
-        return shape_of(parse_source(dict(self.options))).ddl()
+        """Columns of rows read. Raises: OperatorError for options that are wrong, ClientError for
+        what the broker refuses; one that is away is no reason."""
+        return shape_of(check_source(dict(self.options), CONNECTION_NAME, self.application)).ddl()
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For `spark.readStream`. Raises: OperatorError."""
-        self._refuse(ENDS, "spark.read", "spark.readStream; trigger(availableNow=True) ends it")
-        options = self._parsed(is_patient=True)
-        shape = shape_of(options)
-        check_schema(schema, shape)
-        if options.mode == "stream":
-            return fitted(StreamStreamReader(options, shape))
-        if options.mode == "lease":
-            return fitted(LeaseStreamReader(options, shape))
-        return fitted(QueueStreamReader(options, shape))
+        """For `spark.readStream`."""
+        try:
+            return self._stream_reader(schema)
+        except PenstockError as error:
+            return NoReader(error)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`. Raises: OperatorError, also for an ordinary queue."""
@@ -101,12 +98,26 @@ class AmqpDataSource(DataSource):
         return StreamBatchReader(options, shape)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """For `df.write`. Raises: OperatorError."""
-        return BatchWriter(*make_sink(dict(self.options), schema, overwrite, self.application))
+        """For `df.write`. Raises: OperatorError; ClientError for what the broker refuses."""
+        options, plan = make_sink(dict(self.options), schema, overwrite, self.application)
+        check_sink(options, plan)
+        return BatchWriter(options, plan)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """For `df.writeStream`. Raises: OperatorError."""
         return StreamWriter(*make_sink(dict(self.options), schema, overwrite, self.application))
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
+        """Raises: OperatorError, ClientError."""
+        self._refuse(ENDS, "spark.read", "spark.readStream; trigger(availableNow=True) ends it")
+        options = self._parsed(is_patient=True)
+        shape = shape_of(options)
+        check_schema(schema, shape)
+        if options.mode == "stream":
+            return fitted(StreamStreamReader(options, shape))
+        if options.mode == "lease":
+            return fitted(LeaseStreamReader(options, shape))
+        return fitted(QueueStreamReader(options, shape))
 
     def _refuse(self, names: tuple[str, ...], fitting: str, this: str) -> None:
         """Raises: OperatorError for an option that would be ignored, and the user relied on it."""

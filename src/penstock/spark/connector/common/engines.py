@@ -23,6 +23,7 @@ import pyspark
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from penstock.base.errors import PenstockError
 from penstock.spark.connector.common.plainly import plainly
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ __all__ = [
     "HAS_FILTERS",
     "HAS_START",
     "DataSourceStreamArrowWriter",
+    "NoReader",
     "ReadAllAvailable",
     "ReadLimit",
     "ReadMaxRows",
@@ -134,6 +136,31 @@ class ReaderWithoutStart(DataSourceStreamReader):
     def stop(self) -> None:
         """Close the connections."""
         self._reader.stop()
+
+
+@plainly
+class NoReader(DataSourceStreamReader):
+    """Says why there is none with the first thing that Spark asks. What `streamReader` raises is
+    lost: Spark's runner then stops the reader that it has not got, and tells of that."""
+
+    def __init__(self, error: PenstockError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Raises: the error."""
+        raise self._error
+
+    def latestOffset(self, *asked: object) -> dict[str, Any]:
+        """Raises: the error."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Raises: the error."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Raises: the error."""
+        raise self._error
 
 
 def fitted(reader: "AmqpStreamReader[Any]") -> DataSourceStreamReader:

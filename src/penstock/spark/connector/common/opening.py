@@ -6,7 +6,7 @@ queue.list (docs/requests.md).
 
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -20,9 +20,11 @@ from penstock.spark.connector.common.kinds import LEASE, QUEUE, REQUESTS, STREAM
 from penstock.spark.connector.common.labels import in_task
 from penstock.spark.connector.common.option_values import AUTO, matching
 from penstock.spark.connector.common.options import SourceOptions, parse_source
-from penstock.spark.connector.common.outage import Outage
+from penstock.spark.connector.common.outage import Outage, is_final
 
 HEARTBEAT_S: Final = 30
+LOOK_MS_MAX: Final = 2000
+"""What a look at a broker may take that nobody has waited for yet."""
 
 
 def open_connection(endpoint: Endpoint, role: str) -> Connection:
@@ -74,6 +76,55 @@ def _context(endpoint: Endpoint) -> ssl.SSLContext | None:
     return context
 
 
+def first_look(endpoint: Endpoint, role: str, look: Callable[[Connection], object]) -> None:
+    """Have `look` find what would end a query or a write before it has begun. A broker that is away
+    is no reason: it may be there when it is needed.
+
+    Raises: OperatorError; ClientError for what would be refused again."""
+    url = endpoint.url
+    timeout_ms = min(url.connection_timeout_ms, LOOK_MS_MAX)
+    endpoint = replace(endpoint, url=replace(url, connection_timeout_ms=timeout_ms))
+    try:
+        with open_connection(endpoint, role) as connection:
+            look(connection)
+    except ClientError as error:
+        if is_final(error):
+            raise
+
+
+def check_source(given: Mapping[str, str], role: str, application: str = "") -> SourceOptions:
+    """The options of a query. Says what would end it when it is described, before Spark starts
+    anything: a refused login, a queue that is not there, or that is not read in that mode.
+
+    Raises: OperatorError, ClientError."""
+    options = parse_source(given)
+
+    def look(connection: Connection) -> None:
+        if options.pattern or options.mode == AUTO:
+            _found(given, options, connection)
+            return
+        for queue in options.queues:
+            _check_mode(options.mode, queue, *mode_of(connection, queue))
+
+    first_look(labelled(options.endpoint, application), role, look)
+    return options
+
+
+def _check_mode(mode: str, queue: str, fitting: str, why: str) -> None:
+    """Raises: OperatorError when `queue` cannot be read in `mode`. fitting, why: see `mode_of`."""
+    if fitting != mode and STREAM in (fitting, mode):
+        kind = "a stream" if fitting == STREAM else "no stream"
+        raise OperatorError(
+            f"queue {queue!r} is {kind}, and this is mode={mode}: leave option mode out, and it is "
+            "read as it can be"
+        )
+    if fitting == QUEUE and mode == LEASE:
+        raise OperatorError(
+            f"queue {queue!r} cannot be read with mode=lease: {why}. Leave option mode out, and "
+            "rows come at least once"
+        )
+
+
 def parse_and_find(
     given: Mapping[str, str], role: str, is_patient: bool, application: str = ""
 ) -> SourceOptions:
@@ -123,6 +174,12 @@ def _found(
     if not at_least_once:
         return parsed
     queue, why = at_least_once[0]
+    for name in ("group", "leaseTimeout"):
+        if name.lower() in {one.lower() for one in given}:
+            raise OperatorError(
+                f"option {name} is for leases, with which rows come exactly once, and queue "
+                f"{queue!r} has none: {why}. Leave the option out, and rows come at least once"
+            )
     return replace(parsed, note=f"rows of {queue!r} come at least once: {why}")
 
 

@@ -44,6 +44,7 @@ PARTITIONS_MAX: Final = 1024
 LAG_MAX: Final = 2**60
 GROUP_BYTES_MAX: Final = 200
 APP_BYTES_MOST: Final = 200
+BATCH_MOST: Final = 2**62
 HOUR_MS: Final = 3_600_000
 
 # How often a row of the sink arrives. at-least-once: a repeated task publishes again. exactly-once:
@@ -156,7 +157,10 @@ SINK_OPTIONS: Final = (
            "have had)", AT_LEAST_ONCE,
            field="delivery", reads=("choice", (AT_LEAST_ONCE, EXACTLY_ONCE, DEDUP), AT_LEAST_ONCE)),
     Option("appId", "exactly-once, dedup: the name under which batches are counted; one query, one "
-           "name", "the query's id", modes=(EXACTLY_ONCE, DEDUP), field="app_id"),
+           "name", "the query's id", ("txnAppId",), modes=(EXACTLY_ONCE, DEDUP), field="app_id"),
+    Option("batchId", "df.write, exactly-once, with appId: the number of this write, which grows; "
+           "one that was committed before changes nothing", "", ("txnVersion",),
+           modes=(EXACTLY_ONCE,), field="batch", reads=("number", 0, BATCH_MOST, -1)),
     Option("maxStagedBytes", "exactly-once: what a task may stage, with 130 bytes more a row",
            "16m",
            modes=(EXACTLY_ONCE,), field="staged_bytes", reads=("size_bytes",
@@ -235,8 +239,8 @@ class SourceOptions:
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     """Where rows go and how they are settled. in_flight: messages, 1..65535; delivery: one of the
-    three; app_id: "" for the query's id; staged_bytes, staged_ms: what a task's transaction
-    reserves, and how long it lives."""
+    three; app_id: "" for the query's id; batch: 0.., -1 where Spark counts them; staged_bytes,
+    staged_ms: what a task's transaction reserves, and how long it lives."""
 
     endpoint: Endpoint
     can_wait_blocked: bool
@@ -250,6 +254,7 @@ class SinkOptions:
     can_ignore_columns: bool
     delivery: str
     app_id: str
+    batch: int
     staged_bytes: int
     staged_ms: int
 
@@ -332,6 +337,11 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     values.check_fits("delivery", options.delivery)
     if len(options.app_id.encode()) > APP_BYTES_MOST:
         raise OperatorError(f"option appId is longer than the {APP_BYTES_MOST} bytes it may have")
+    if options.batch >= 0 and not options.app_id:
+        raise OperatorError(
+            f"option batchId is {options.batch}, a number of an app: give option appId too, a name "
+            "for these writes that stays the same"
+        )
     return options
 
 

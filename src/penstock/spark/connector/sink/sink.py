@@ -18,12 +18,15 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
+from penstock.client.io_blocking import Connection
 from penstock.spark.connector.common.endpoint import labelled
 from penstock.spark.connector.common.engines import DataSourceStreamArrowWriter
+from penstock.spark.connector.common.opening import first_look
 from penstock.spark.connector.common.options import EXACTLY_ONCE, SinkOptions, parse_sink
 from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.sink.committer import (
     StagedBatch,
+    check_capability,
     commit_batch,
     forget_app,
     roll_back,
@@ -60,8 +63,14 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, plan: RowPlan) -> None:
         self._options = options
         self._plan = plan
-        # Nothing counts the batches of df.write, so each is an app of its own while it lasts.
-        self._batch = StagedBatch(f"write-{uuid.uuid4().hex}", 0)
+        # Nothing counts the batches of df.write but the user: else each is an app of its own while
+        # it lasts.
+        self._is_counted = options.batch >= 0
+        self._batch = (
+            StagedBatch(options.app_id, options.batch)
+            if self._is_counted
+            else StagedBatch(f"write-{uuid.uuid4().hex}", 0)
+        )
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Publish or stage one partition. Raises: OperatorError, ClientError."""
@@ -71,7 +80,8 @@ class BatchWriter(DataSourceArrowWriter):
         """Make everything visible. Raises: OperatorError, ClientError."""
         if self._options.delivery == EXACTLY_ONCE:
             commit_all(self._options, self._plan, self._batch, messages)
-            forget_app(self._options, self._batch.app)
+            if not self._is_counted:
+                forget_app(self._options, self._batch.app)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Drop what was staged."""
@@ -84,6 +94,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """`df.writeStream.format("amqp").start()`."""
 
     def __init__(self, options: SinkOptions, plan: RowPlan) -> None:
+        if options.batch >= 0:
+            raise OperatorError(
+                "option batchId is for df.write, as in foreachBatch: Spark counts the batches of "
+                "df.writeStream itself. Leave it out"
+            )
         self._options = options
         self._plan = plan
 
@@ -198,6 +213,20 @@ def make_sink(
         )
     columns = {field.name: field.dataType.simpleString() for field in schema.fields}
     return options, plan_rows(columns, options)
+
+
+def check_sink(options: SinkOptions, plan: RowPlan) -> None:
+    """Say what would fail every task of a write, before there are any. Raises: OperatorError,
+    ClientError."""
+    is_one_queue = options.exchange == "" and max(plan.exchange, plan.routing_key) < 0
+
+    def look(connection: Connection) -> None:
+        if options.delivery == EXACTLY_ONCE:
+            check_capability(connection)
+        if is_one_queue and options.is_mandatory:
+            connection.channel().declare_queue(options.routing_key, passive=True)
+
+    first_look(options.endpoint, "sink, driver", look)
 
 
 def origin() -> Origin:
