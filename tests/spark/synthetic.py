@@ -39,13 +39,15 @@ class Truth:
 
 @dataclass(slots=True)
 class World:
-    """Options of the generator. A world with damage has torn lines, repeats and gaps."""
+    """Options of the generator. A world with damage has torn lines, repeats and gaps. wall_ns: when it
+    was."""
 
     seed: int
     messages: int = 600
     damaged: bool = False
     lost: int = 0
     duplicated: int = 0
+    wall_ns: int = WALL_NS
 
 
 def write_world(directory: Path, world: World) -> Truth:
@@ -186,7 +188,7 @@ def _write_events(
         "version": 1,
         "node": "a@test",
         "boot_id": "b1",
-        "wall_ns": WALL_NS,
+        "wall_ns": world.wall_ns,
         "mono_ns": START_NS,
         "penstock": "0.1.0",
     }

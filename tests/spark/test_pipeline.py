@@ -82,7 +82,9 @@ def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
 
     whole, growing = tmp_path / "whole", tmp_path / "growing"
     growing.mkdir()
-    write_world(whole, World(seed=16, damaged=True, lost=1, duplicated=2))
+    # Before the simulator's time: traces are those of the broker that was first in a directory.
+    early_ns = 1_600_000_000 * 1_000_000_000
+    write_world(whole, World(seed=16, damaged=True, lost=1, duplicated=2, wall_ns=early_ns))
     for path in whole.glob("*.jsonl"):
         data = path.read_bytes()
         (growing / path.name).write_bytes(data[: len(data) * 3 // 7])
