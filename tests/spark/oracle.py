@@ -233,7 +233,7 @@ def time_in_state(events: Iterable[FlowEvent], bucket_ns: int) -> list[StateRow]
     before: dict[tuple[str, str], FlowEvent] = {}
     sums: dict[tuple[int, str], list[int]] = {}
     for event in events:
-        if event.kind == "actor_up":
+        if event.kind in ("actor_up", "actor_down"):
             before.pop((event.boot_id, event.actor), None)
         if event.kind != "time_sample":
             continue

@@ -93,7 +93,7 @@ def unattended_edges(events: Iterable[FlowEvent]) -> list[Edge]:
     before: dict[tuple[str, str], FlowEvent] = {}
     for event in events:
         key = (event.boot_id, event.actor)
-        if event.kind == "actor_up":
+        if event.kind in ("actor_up", "actor_down"):
             before.pop(key, None)
         if event.kind != "queue_sample":
             continue

@@ -117,7 +117,7 @@ def test_a_run_that_was_cut_short_is_finished_by_the_next(
     def die(known: int, batch: int) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(cut, "_from_events", die)
+    monkeypatch.setattr(cut._events, "update", die)
     with pytest.raises(OSError, match="no space left"):
         cut.update()
     tables, counts = analysed(job_on(tmp_path / "in"))

@@ -3,16 +3,19 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.spark.input import parse
-from penstock.spark.job import silver_tables
+from penstock.spark.input.reach import Horizon
+from penstock.spark.job.facts import Facts
 from penstock.spark.job.gold_tables import Answers
-from penstock.spark.job.silver_tables import Facts
+from penstock.spark.job.silver_tables import SHARED
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS
 from penstock.spark.schema.formats import FlowEvent
+from penstock.spark.schema.rows import BlockInterval
 from tests.spark.oracle_input import EventLog
 
 Tables = dict[str, pa.Table]
@@ -40,15 +43,22 @@ def log_of(events: Iterable[FlowEvent]) -> EventLog:
 
 def facts_of(files: Sequence[str], width_ns: int, shares: int = 3) -> Tables:
     """Silver, and those of gold that are made with it."""
-    parts = [Facts(tuple(files), (), number, shares, 0, width_ns)() for number in range(shares)]
+    spans = tuple((file, 0, 1 << 62) for file in files)
+    last = Horizon(tuple(files), (), (), (), (), -1, width_ns, False)().last
+    parts = [
+        Facts(spans, (), (), (), (), (), last, number, shares, 0, width_ns)()
+        for number in range(shares)
+    ]
     found = {
         name: pa.concat_tables([one[name].cast(schema) for one in parts])
         for name, schema in FACTS.items()
     }
-    found["silver/consumer"] = silver_tables.earliest(found["silver/consumer"])
-    found["gold/event_kinds"] = silver_tables.counted(found["gold/event_kinds"])
-    found["gold/coverage"] = silver_tables.covered(found["gold/coverage"])
-    return found
+    return found | {name: merge(found[name]) for name, merge in SHARED.items()}
+
+
+def holds_of(intervals: Sequence[dict[str, Any]]) -> list[BlockInterval]:
+    """As the plain twin has them."""
+    return [BlockInterval(**{n: row[n] for n in BlockInterval._fields}) for row in intervals]
 
 
 def answers_of(directory: Path, silver: Tables, width_ns: int, borders: Sequence[int]) -> Tables:

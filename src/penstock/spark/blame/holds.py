@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.spark.input.event_slice import Slice, by_group
+from penstock.spark.input.event_slice import DOWN, Slice, by_group
 from penstock.spark.schema.arrow_columns import (
     BLOCK_INTERVAL,
     I64,
@@ -54,7 +54,8 @@ def block_interval(found: Slice) -> pa.Table:
     is_said = is_first | (is_close != is_after_close) | (kind == _OPENED)
     start_ns = np.where(is_close, t_ns, t_ns - np.maximum(amount, 0))
     if np.any(is_lone):
-        start_ns = np.where(is_lone, np.maximum(start_ns, _ended(triple, t_ns, is_close)), start_ns)
+        is_end = (kind == _OPENED) | is_after_close & ~is_close
+        start_ns = np.where(is_lone, np.maximum(start_ns, _ended(triple, t_ns, is_end)), start_ns)
     row, t_ns, kind, triple, start_ns = (
         column[is_said] for column in (row, t_ns, kind, triple, start_ns)
     )
@@ -74,31 +75,35 @@ def block_interval(found: Slice) -> pa.Table:
             start_ns[is_kept],
             end_ns[is_kept],
             text(_ENDS, ending[is_kept]),
+            is_lone[is_kept],
         ],
         schema=BLOCK_INTERVAL,
     )
 
 
 def _changes(found: Slice) -> _Changes:
-    """Gate events of this share, holds that go on, and for each triple the ends of its actors."""
+    """Gate events of this share, holds that go on, and for each triple the ends of its actors. A
+    hold that goes on and is known by its end alone is only the end of what was before it."""
     place = np.zeros(len(found.numbers["seq"]), np.int64)
     place[found.events] = np.arange(1, len(found.events) + 1)
     gates = found.of(found.mine, "gate_closed", "gate_opened")
     gate_kind = np.where(found.codes["kind"][gates] == found.kind("gate_opened"), _OPENED, _CLOSED)
-    triples = np.concatenate([gates, found.carried])
+    carried = found.of(found.carried, "gate_closed", "gate_opened")
+    is_going_on = found.codes["kind"][carried] == found.kind("gate_closed")
+    triples = np.concatenate([gates, carried])
     key = together(*(found.codes[name][triples] for name in ("boot_id", *TRIPLE)))
     triples = triples[np.unique(key, return_index=True)[1]]
-    downs = found.of(found.events, "actor_down")
+    downs = found.of(found.events, DOWN)
     named, down = _ends_of(found, triples, downs)
     times, amounts = found.numbers["t_ns"], found.numbers["amount"]
     return _Changes(
-        np.concatenate([gates, found.carried, named]),
-        np.concatenate([place[gates], np.zeros(len(found.carried), np.int64), place[down]]),
-        np.concatenate([times[gates], times[found.carried], times[down]]),
+        np.concatenate([gates, carried, named]),
+        np.concatenate([place[gates], np.zeros(len(carried), np.int64), place[down]]),
+        np.concatenate([times[gates], times[carried], times[down]]),
         np.concatenate(
-            [gate_kind, np.full(len(found.carried), _CLOSED), np.full(len(down), _DOWN)]
+            [gate_kind, np.where(is_going_on, _CLOSED, _OPENED), np.full(len(down), _DOWN)]
         ),
-        np.concatenate([amounts[gates], np.zeros(len(found.carried) + len(down), np.int64)]),
+        np.concatenate([amounts[gates], np.zeros(len(carried) + len(down), np.int64)]),
     )
 
 
@@ -117,10 +122,10 @@ def _ends_of(found: Slice, triples: I64, downs: I64) -> tuple[I64, I64]:
     return whose[first[owner] + at], downs[owner]
 
 
-def _ended(triple: I64, t_ns: I64, is_close: Mask) -> I64:
+def _ended(triple: I64, t_ns: I64, is_end: Mask) -> I64:
     """When the last hold of the same triple before each row ended, 0 for never."""
     moments, rank = np.unique(t_ns, return_inverse=True)
     width = len(moments) + 1
-    reached = np.maximum.accumulate(triple * width + np.where(is_close, 0, rank + 1))
+    reached = np.maximum.accumulate(triple * width + np.where(is_end, rank + 1, 0))
     before = np.concatenate([[-1], reached[:-1]]) - triple * width
     return np.where(before > 0, moments[np.maximum(before, 1) - 1], 0)

@@ -1,11 +1,7 @@
-"""Bronze: the input in columns. Tasks write the files, the table store adds them.
-
-`Horizon` says how far back new events reach: nothing that they can change began before.
-"""
+"""Bronze: the input in columns. Tasks write the files, the table store adds them."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,17 +11,13 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from penstock.spark.input import parse
-from penstock.spark.input.event_slice import SAMPLES
-from penstock.spark.schema.arrow_columns import FACTS, coded_schema, read
+from penstock.spark.schema.arrow_columns import coded_schema
 from penstock.spark.tables.files import WrittenFile, by_day, new_path
 from penstock.spark.tables.store import EVENTS, TableStore
 
 MESSAGES: Final = "bronze/messages"
 
 _PARTS: Final = "name string, path string, bytes bigint, rows bigint, low bigint, high bigint"
-OPEN_FACTS: Final = ("silver/block_interval", "silver/alarm_interval", "silver/sample_step")
-_SAMPLED: Final = ("boot_id", "actor", "kind")
-_NEW: Final = pa.schema([parse.EVENTS.field(name) for name in (*_SAMPLED, "t_ns", "amount")])
 
 
 class BronzeTable(NamedTuple):
@@ -142,53 +134,3 @@ class BronzeFile:
     def _put_small(self) -> None:
         self._file.write_table(pa.concat_tables(self._small).unify_dictionaries())
         self._small = []
-
-
-@dataclass(frozen=True)
-class Horizon:
-    """The earliest moment about which the events after batch `known` of bronze say something new, 0
-    when nothing is known yet. The work of one task: the driver reads no events.
-
-    events: files of bronze; facts: of each silver table that has rows which are still open."""
-
-    events: tuple[str, ...]
-    facts: Mapping[str, tuple[str, ...]]
-    known: int
-
-    def __call__(self) -> int:
-        """Raises: OSError."""
-        if self.known < 0:
-            return 0
-        is_new = pc.field("kind").is_valid() & (pc.field("batch") > self.known)
-        new = _plain(read(self.events, _NEW, is_new), _NEW)
-        held_ns = pc.max_element_wise(new["amount"], 0)
-        is_end = pc.equal(new["kind"], "gate_opened")
-        began = pc.if_else(is_end, pc.subtract(new["t_ns"], held_ns), new["t_ns"])
-        sampled = new.filter(pc.is_in(new["kind"], pa.array(SAMPLES)))
-        moments = [
-            pc.min(began),
-            self._since("silver/block_interval", pc.field("closed_by") == "end_of_data", new),
-            self._since("silver/alarm_interval", pc.field("is_open"), new),
-            self._since("silver/sample_step", pc.field("end_ns").is_null(), sampled, _SAMPLED),
-        ]
-        found = [one.as_py() for one in moments]
-        return min((one for one in found if one is not None), default=0)
-
-    def _since(
-        self, name: str, is_open: pc.Expression, new: pa.Table, keys: Sequence[str] = ("boot_id",)
-    ) -> pa.Scalar:
-        """When the first of the rows that are open and have the keys of a new event began."""
-        columns = pa.schema([FACTS[name].field(one) for one in (*keys, "start_ns")])
-        rows = _plain(read(self.facts[name], columns, is_open), columns)
-        wanted = new.select(list(keys)).group_by(list(keys)).aggregate([])
-        return pc.min(rows.join(wanted, list(keys), join_type="left semi")["start_ns"])
-
-
-def horizon_of(store: TableStore, known: int) -> Horizon:
-    """That of the tables as they are now."""
-    facts = {name: tuple(store.files(name)) for name in OPEN_FACTS}
-    return Horizon(tuple(store.files(EVENTS)), facts, known)
-
-
-def _plain(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    return table.cast(schema).combine_chunks()

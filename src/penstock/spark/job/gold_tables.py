@@ -78,7 +78,7 @@ class Answers:
 
     def __call__(self) -> Tables:
         """The answers for this stretch. Raises: OSError."""
-        is_near = (pc.field("end_ns") > self.from_ns) & (pc.field("start_ns") < self.to_ns)
+        is_near = (pc.field("end_ns") >= self.from_ns) & (pc.field("start_ns") < self.to_ns)
         is_some = pc.field("end_ns") > pc.field("start_ns")
         holds = read(self.intervals, _ENDED_HOLDS, is_near & is_some)
         steps = coded(read(self.steps, _STEPS, is_near))

@@ -1,56 +1,38 @@
 """The Spark job: what follows from bronze goes to silver and gold, batch by batch of the query.
 
 It is incremental. Every derived table knows up to which batch of bronze it has been made. What is
-made anew is everything from one moment on, the *horizon*: no fact that new lines can change began
-before it. So a table is the same as if it had been made in one pass, and where nothing is new
-nothing is written.
-
-    horizon = earliest of: a new line, the beginning of a new event's interval, whatever was still
-              open (holds, alarms, last samples) of a boot that has new events
-
-Events are worked on with arrays, in two rounds of tasks: shares of the actors give facts, stretches
-of time give answers, and both write their tables themselves (`tasks.py`). What Spark plans costs
-more than that, so only traces and percentiles are left to it.
+made anew is everything from one moment on: nothing that new lines can change ended before it. So a
+table is the same as if it had been made in one pass, and where nothing is new nothing is written.
+Events are worked on by tasks (`event_tables.py`). What Spark plans costs more than that, so only
+traces and percentiles are left to it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.spark.input.bronze import MESSAGES, horizon_of
+from penstock.spark.input.bronze import MESSAGES
 from penstock.spark.input.parse import UNREADABLE
 from penstock.spark.input.pipeline_input import PipelineInput, as_input
 from penstock.spark.job import gold_tables, silver_tables
-from penstock.spark.job.backlog import BLAME, HOLDS, See
-from penstock.spark.job.gold_tables import Answers
+from penstock.spark.job.backlog import See
+from penstock.spark.job.event_tables import EVENT_TABLES, TABLES_AT_A_TIME, EventTables
 from penstock.spark.job.query import Query
-from penstock.spark.job.silver_tables import Facts
-from penstock.spark.job.tasks import Made, Target, make_tables, number_in_task
-from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, Tables
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
 from penstock.spark.tables.loading import present
-from penstock.spark.tables.store import EVENTS, FLOOR, TableStore, open_store
+from penstock.spark.tables.store import EVENTS, TableStore, open_store
 from penstock.spark.tables.upkeep import Upkeep
 
-TABLES_AT_A_TIME: Final = 2
-STRETCHES_A_CORE: Final = 2
-
-EVENT_TABLES: Final = (*FACTS, *ANSWERS)
 MESSAGE_TABLES: Final = (
     "silver/message_span",
     "gold/latency_sketch",
     "gold/throughput",
     "gold/integrity",
 )
-TIMES: Final = ("bucket_ns", "start_ns", "since_ns", "t_ns")
-"""What a table made of events is replaced by: the first of these columns that it has."""
 Make = Callable[[], DataFrame]
 
 
@@ -85,6 +67,11 @@ class SparkJob:
         self.upkeep = Upkeep(self.store)
         self._query = Query(spark, as_input(input_place), self.store)
 
+        def begun(step: str) -> None:
+            self._query.step = step
+
+        self._events = EventTables(spark, self.store, bucket_ns, begun)
+
     def update(self, see: See | None = None) -> bool:
         """Take in what is there now and make the tables that follow; whether anything was written.
         see: told now and then how far it is. Raises: OperatorError, also when a file is not the one
@@ -116,7 +103,7 @@ class SparkJob:
         """Bring every table up to bronze, also what a run that was cut short has left behind."""
         is_changed = False
         for table, derived, make in (
-            (EVENTS, EVENT_TABLES, self._from_events),
+            (EVENTS, EVENT_TABLES, self._events.update),
             (MESSAGES, MESSAGE_TABLES, self._from_messages),
         ):
             batch = self.store.batch(table)
@@ -130,92 +117,13 @@ class SparkJob:
             self.upkeep.look()
         return is_changed
 
-    # -- events ----------------------------------------------------------------------------------
-
-    def _from_events(self, known: int, batch: int) -> None:
-        horizon_ns = number_in_task(self._spark, horizon_of(self.store, known))
-        from_ns = self._kept(EVENTS, horizon_ns)
-        shares = self._spark.sparkContext.defaultParallelism
-        work = Facts(
-            tuple(self.store.files(EVENTS)),
-            tuple(self.store.files("silver/block_interval")),
-            0,
-            shares,
-            from_ns,
-            self.bucket_ns,
-        )
-        works = [replace(work, share=number) for number in range(shares)]
-        self._query.step = HOLDS
-        found = self._make(works, FACTS, batch, from_ns)
-        members = self._members()
-        intervals = tuple(self.store.files("silver/block_interval"))
-        steps = tuple(self.store.files("silver/sample_step"))
-        answers = [
-            Answers(intervals, steps, low, high, self.bucket_ns, members)
-            for low, high in self._stretches(found, from_ns)
-        ]
-        self._query.step = BLAME
-        self._make(answers, ANSWERS, batch, from_ns)
-
-    def _make(
-        self,
-        works: Sequence[Callable[[], Tables]],
-        schemas: Mapping[str, pa.Schema],
-        batch: int,
-        from_ns: int,
-    ) -> dict[str, Made]:
-        """Have tasks write tables, and put the files in the place of rows from `from_ns` on."""
-        targets = {
-            name: Target(
-                str(self.store.place(name)),
-                schema,
-                next(one for one in TIMES if one in schema.names),
-                from_ns,
-                silver_tables.SHARED.get(name),
-            )
-            for name, schema in schemas.items()
-        }
-        found = make_tables(self._spark, works, targets, batch)
-
-        def put(name: str) -> None:
-            target = targets[name]
-            self.store.exchange(
-                name, found[name].files, target.schema, batch, target.column, from_ns
-            )
-
-        with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
-            list(pool.map(put, targets))
-        return found
-
-    def _stretches(self, found: Mapping[str, Made], from_ns: int) -> list[tuple[int, int]]:
-        """The time of the slice in parts of about as many rows each, of whole buckets."""
-        last_ns = found["gold/event_kinds"].high
-        if last_ns < 0:
-            return []
-        count = self._spark.sparkContext.defaultParallelism * STRETCHES_A_CORE
-        tables = ("silver/block_interval", "silver/sample_step")
-        starts = sorted(one for name in tables for one in found[name].starts)
-        inner = [starts[len(starts) * number // count] for number in range(1, count) if starts]
-        borders = {
-            from_ns,
-            last_ns + self.bucket_ns,
-            *(self._floor(max(one, from_ns)) for one in inner),
-        }
-        return list(pairwise(sorted(borders)))
-
-    def _members(self) -> dict[str, tuple[str, ...]]:
-        """The consumers of each queue."""
-        found: dict[str, set[str]] = {}
-        table = self.store.read("silver/consumer")
-        for row in [] if table is None else table.to_pylist():
-            found.setdefault(row["group"], set()).add(row["consumer"])
-        return {group: tuple(sorted(consumers)) for group, consumers in sorted(found.items())}
-
     # -- messages --------------------------------------------------------------------------------
 
     def _from_messages(self, known: int, batch: int) -> None:
         everything = self._read(MESSAGES).where(F.col("stage").isNotNull())
-        from_ns = self._kept(MESSAGES, self._message_horizon(everything, known))
+        from_ns = self.store.kept(
+            MESSAGES, self._message_horizon(everything, known), self.bucket_ns
+        )
         step = THROUGHPUT_BUCKET_NS
         counted_ns = max(0, from_ns - (from_ns - self.origin_ns) % step)
         messages = everything.where(F.col("t_ns") >= from_ns).cache()
@@ -294,15 +202,6 @@ class SparkJob:
 
     def _maybe(self, name: str) -> DataFrame | None:
         return self._read(name) if self.store.batch(name) >= 0 else None
-
-    def _floor(self, t_ns: int) -> int:
-        return t_ns - t_ns % self.bucket_ns
-
-    def _kept(self, name: str, horizon_ns: int) -> int:
-        """The bucket of the horizon, but none of which bronze does not have everything any more:
-        what comes too late for retention changes nothing."""
-        gone_ns = self.store.number(name, FLOOR)
-        return max(self._floor(horizon_ns), self._floor(gone_ns + self.bucket_ns - 1))
 
     def _lowest(self, moments: Iterable[DataFrame]) -> int:
         found = [frame.agg(F.min("t_ns")).collect()[0][0] for frame in moments]

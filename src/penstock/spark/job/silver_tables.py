@@ -1,13 +1,10 @@
 """Silver tables: intervals, samples and message spans, made of bronze by tasks with arrays.
 
-Each task has one share of the actors. The rules are those of the oracle in `tests/spark`,
-which the tests compare this file with. A share has all events of its actors; the ends of all
-actors, because a hold ends with either side; and the last moment of each boot. Everything is sorted
-by sequence number. The input is a slice: the events from one moment on. Rows that begin in it come
-out. Trace lines become one row a message.
+The rules are those of the oracle in `tests/spark`, which the tests compare this file with.
+The input is a slice (`facts.py`), sorted by sequence number: the events of some actors from a
+moment on. What ends in it comes out. Trace lines become one row a message.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,12 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.spark.blame.blame import group_of
-from penstock.spark.blame.holds import block_interval
-from penstock.spark.input import parse
-from penstock.spark.input.event_slice import SAMPLES, UP, Slice, by_group, read_events
+from penstock.spark.input.event_slice import LIVES, SAMPLES, UP, Slice, by_group
 from penstock.spark.schema.arrow_columns import (
     ALARM_INTERVAL,
-    BLOCK_INTERVAL,
     CONSUMER,
     COVERAGE,
     DEPTHS,
@@ -30,94 +24,19 @@ from penstock.spark.schema.arrow_columns import (
     I64,
     QUEUE_DEPTH,
     SAMPLE_STEP,
-    TRIPLE,
-    Tables,
-    coded,
     compact,
     distinct,
-    read,
-    share,
     sums,
     text,
     together,
 )
 from penstock.spark.schema.formats import DROPPED, STATE_FIELDS
 
-_PLAIN: Final = ("seq", "t_ns", "amount")
-_NUMBERS: Final = (*_PLAIN, *STATE_FIELDS, *DEPTHS)
-_READ: Final = pa.schema(
-    [parse.EVENTS.field(name) for name in ("boot_id", "kind", *TRIPLE, *_NUMBERS)]
-)
-
-
-@dataclass(frozen=True)
-class Facts:
-    """The work of one task. events, intervals: files; share: of 0..shares-1; from_ns: where the
-    slice begins; width_ns: of a bucket. intervals: of holds that may go on from before it."""
-
-    events: tuple[str, ...]
-    intervals: tuple[str, ...]
-    share: int
-    shares: int
-    from_ns: int
-    width_ns: int
-
-    def __call__(self) -> Tables:
-        """The facts of this share. Raises: OSError."""
-        last_ns: dict[str, int] = {}
-        kept, mine = [], [np.zeros(0, np.bool_)]
-        for file in self.events:
-            table = read_events(file, _READ, self.from_ns)
-            is_mine = share(table["actor"], self.share, self.shares)
-            is_wanted = is_mine | pc.equal(table["kind"], "actor_down").to_numpy()
-            kept.append(table.filter(pa.array(is_wanted)))
-            mine.append(is_mine[is_wanted])
-            for boot_id, t_ns in _last_moments(table):
-                last_ns[boot_id] = max(t_ns, last_ns.get(boot_id, 0))
-        everything = pa.concat_tables([*kept, self._carried()]).unify_dictionaries()
-        found = Slice(coded(everything), np.concatenate(mine), last_ns)
-        return {
-            "silver/block_interval": block_interval(found),
-            "silver/alarm_interval": alarm_interval(found),
-            "silver/sample_step": sample_step(found),
-            "silver/consumer": consumer(found),
-            "gold/queue_depth": queue_depth(found),
-            "gold/event_kinds": event_kinds(found, self.width_ns),
-            "gold/coverage": coverage(found, self.width_ns),
-        }
-
-    def _carried(self) -> pa.Table:
-        """Holds that began before the slice and end in it, as if their gates closed before it."""
-        columns = pa.schema([field for field in BLOCK_INTERVAL if field.name != "closed_by"])
-        began = (pc.field("start_ns") < self.from_ns) & (pc.field("end_ns") >= self.from_ns)
-        found = read(self.intervals, columns, began)
-        found = found.filter(pa.array(share(found["actor"], self.share, self.shares)))
-        nothing = pa.array(np.zeros(len(found), np.int64))
-        kinds = pa.DictionaryArray.from_arrays(nothing.cast(pa.int32()), pa.array(["gate_closed"]))
-        numbers = dict.fromkeys(_NUMBERS, nothing)
-        numbers["t_ns"] = found["start_ns"]
-        return pa.table(
-            {
-                "boot_id": found["boot_id"],
-                "kind": kinds,
-                **{name: found[name] for name in TRIPLE},
-                **numbers,
-            }
-        )
-
-
-def _last_moments(events: pa.Table) -> list[tuple[str, int]]:
-    """Of each boot, when its last event was."""
-    boots = coded(events.select(["boot_id", "t_ns"]))
-    last_ns = np.full(len(boots.names), -1, np.int64)
-    np.maximum.at(last_ns, boots.codes["boot_id"], boots.numbers["t_ns"])
-    pairs = zip(boots.names, last_ns.tolist(), strict=True)
-    return [(boot_id, t_ns) for boot_id, t_ns in pairs if t_ns >= 0]
-
 
 def alarm_interval(found: Slice) -> pa.Table:
     """When each alarm was set: alarm, start_ns, end_ns, is_open at the end of the data."""
-    rows = found.of(found.mine, "alarm_set", "alarm_cleared")
+    carried = found.of(found.carried, "alarm_set")
+    rows = np.concatenate([carried, found.of(found.mine, "alarm_set", "alarm_cleared")])
     group = together(found.codes["boot_id"][rows], found.codes["actor"][rows])
     order, _, is_last = by_group(group, np.arange(len(rows), dtype=np.int64))
     rows = rows[order]
@@ -138,41 +57,33 @@ def alarm_interval(found: Slice) -> pa.Table:
 
 
 def sample_step(found: Slice) -> pa.Table:
-    """From each sample of an actor to its next, with what was added; the last has no end yet. No
-    step leads from one actor to another of its name, whose counts begin anew."""
-    rows = found.of(found.mine, *SAMPLES)
-    life = _lives(found, rows)
+    """From each sample of an actor to its next, with what was added. No step leads from one actor
+    to another of its name, whose counts begin anew."""
+    mine = np.concatenate([found.before, found.mine])
+    rows = found.of(mine, *SAMPLES)
+    life = _lives(found, mine)
     group = together(*(found.codes[name][rows] for name in ("boot_id", "actor", "kind")))
     order, _, is_last = by_group(compact(group), np.arange(len(rows), dtype=np.int64))
-    rows = rows[order]
-    t_ns = found.numbers["t_ns"][rows]
-    is_step = is_last | (life[order] == np.roll(life[order], -1))
-
-    def following(value: I64) -> pa.Array:
-        return pa.array(value, mask=is_last)
-
-    def added(name: str) -> pa.Array:
-        value = found.numbers[name][rows]
-        return following(np.roll(value, -1) - value)
-
-    steps = pa.table(
+    is_step = ~is_last & (life[order] == np.roll(life[order], -1))
+    first, then = rows[order][is_step], rows[np.roll(order, -1)][is_step]
+    t_ns = found.numbers["t_ns"]
+    return pa.table(
         [
-            *(found.texts(name, rows) for name in ("boot_id", "actor", "kind")),
-            t_ns,
-            following(np.roll(t_ns, -1)),
-            found.numbers["consumers"][rows],
-            *(added(name) for name in STATE_FIELDS),
+            *(found.texts(name, first) for name in ("boot_id", "actor", "kind")),
+            t_ns[first],
+            t_ns[then],
+            found.numbers["consumers"][first],
+            *(found.numbers[name][then] - found.numbers[name][first] for name in STATE_FIELDS),
         ],
         schema=SAMPLE_STEP,
     )
-    return steps if np.all(is_step) else steps.filter(pa.array(is_step))
 
 
-def _lives(found: Slice, samples: I64) -> I64:
-    """For each of `samples` a number that is another one when an actor of that name came into being
-    since the one before."""
-    ups = found.of(found.mine, UP)
-    rows = found.of(found.mine, *SAMPLES, UP)
+def _lives(found: Slice, mine: I64) -> I64:
+    """For each sample among `mine` a number that is another one when an actor of that name came
+    into being or went since the one before."""
+    ups = found.of(mine, *LIVES)
+    rows = found.of(mine, *SAMPLES, *LIVES)
     actor = together(found.codes["boot_id"][rows], found.codes["actor"][rows])
     order, _, _ = by_group(compact(actor), np.arange(len(rows), dtype=np.int64))
     is_up = np.isin(rows, ups, assume_unique=True)

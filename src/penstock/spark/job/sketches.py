@@ -60,11 +60,11 @@ def _room(levels: int) -> int:
 
 
 def hold_sketch(holds: pa.Table, from_ns: int, to_ns: int, width_ns: int) -> pa.Table:
-    """Lengths of the holds that began in each bucket of [from_ns, to_ns) and have ended, by the
+    """Lengths of the holds that have ended, by the bucket of [from_ns, to_ns) in which and the
     kinds of both ends. holds: as `coded.read` gives them, none of them empty."""
     is_here = (
-        pc.greater_equal(holds["start_ns"], from_ns).to_numpy()
-        & pc.less(holds["start_ns"], to_ns).to_numpy()
+        pc.greater_equal(holds["end_ns"], from_ns).to_numpy()
+        & pc.less(holds["end_ns"], to_ns).to_numpy()
     )
     found = coded(holds)
     rows = np.flatnonzero(is_here & (found.codes["closed_by"] != found.place("end_of_data")))
@@ -73,7 +73,7 @@ def hold_sketch(holds: pa.Table, from_ns: int, to_ns: int, width_ns: int) -> pa.
     kind = np.array([places[actor_kind(name)] for name in found.names], np.int64)
     actor, peer = (kind[found.codes[name][rows]] for name in ("actor", "peer"))
     start_ns, end_ns = found.numbers["start_ns"][rows], found.numbers["end_ns"][rows]
-    bucket = start_ns // width_ns
+    bucket = end_ns // width_ns
     pick, row = distinct(together(bucket, actor, peer))
     order = np.argsort(row, kind="stable")
     parts = np.split((end_ns - start_ns)[order], np.cumsum(np.bincount(row))[:-1])

@@ -5,9 +5,10 @@ few. Where the parts of all tasks have to become one row, they are put together 
 group, and written there.
 """
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from penstock.spark.schema.arrow_columns import Tables
 from penstock.spark.tables.files import WrittenFile, write_days
+from penstock.spark.tables.store import UNDATED
 
 STARTS: Final = 64
 """Times that a task tells of the rows of a file, at equal distances in their order."""
@@ -38,15 +40,19 @@ _SCHEMA: Final = pa.schema(
 )
 
 
+Found = TypeVar("Found")
+
+
 class Target(NamedTuple):
     """Where rows of a table go. directory: of the table; column: its times; from_: rows before it
-    are left out, 0 for none; merge: how the parts of tasks become one table, None where they are
-    put one behind the other."""
+    are left out, 0 for none; tail: rows from it on are in a file of their own, 0 for none; merge:
+    how the parts of tasks become one table, None where they are put one behind the other."""
 
     directory: str
     schema: pa.Schema
     column: str
     from_: int
+    tail: int = 0
     merge: Callable[[pa.Table], pa.Table] | None = None
 
 
@@ -82,14 +88,16 @@ def make_tables(
     return {name: _made(parts) for name, parts in found.items()}
 
 
-def number_in_task(spark: SparkSession, work: Callable[[], int]) -> int:
-    """What `work` finds, on an executor."""
+def found_in_task(spark: SparkSession, work: Callable[[], Found]) -> Found:
+    """What `work` finds on an executor: something small."""
 
     def do(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for block in rows:
-            yield pa.RecordBatch.from_pydict({"found": [work()] * block.num_rows})
+            yield pa.RecordBatch.from_pydict({"found": [pickle.dumps(work())] * block.num_rows})
 
-    return int(spark.range(0, 1, 1, 1).mapInArrow(do, "found bigint").collect()[0][0])
+    row = spark.range(0, 1, 1, 1).mapInArrow(do, "found binary").collect()[0]
+    found: Found = pickle.loads(row[0])
+    return found
 
 
 def _made(rows: Iterable[Mapping[str, object]]) -> Made:
@@ -145,10 +153,16 @@ def _put(name: str, target: Target, rows: pa.Table, batch: int) -> Iterator[dict
     if target.merge is not None:
         yield {"name": name, "data": _packed(rows)}
         return
+    parts = [rows]
+    if target.tail:
+        is_tail = pc.greater_equal(rows[target.column], target.tail)
+        parts = [part for part in (rows.filter(pc.invert(is_tail)), rows.filter(is_tail)) if part]
     starts = _some(rows[target.column])
-    for file in write_days(Path(target.directory), batch, rows, target.column):
-        yield {"name": name, **file._asdict(), "starts": starts}
-        starts = []
+    is_dated = name not in UNDATED
+    for part in parts:
+        for file in write_days(Path(target.directory), batch, part, target.column, is_dated):
+            yield {"name": name, **file._asdict(), "starts": starts}
+            starts = []
 
 
 def _some(times: pa.ChunkedArray) -> list[int]:

@@ -190,11 +190,14 @@ def schema_of(row_type: Any) -> pa.Schema:
     return pa.schema([(name, _TYPES[kind]) for name, kind in get_type_hints(row_type).items()])
 
 
-BLOCK_INTERVAL: Final = schema_of(BlockInterval)
+BLOCK_INTERVAL: Final = schema_of(BlockInterval).append(pa.field("is_lone", pa.bool_()))
+"""is_lone: known by its end alone, as what said that it began was lost."""
 ALARM_INTERVAL: Final = schema_of(AlarmInterval)
 SAMPLE_STEP: Final = pa.schema(
     columns_of(("boot_id", "actor", "kind"), ("start_ns", "end_ns", "consumers", *STATE_FIELDS))
 )
+LAST_SEEN: Final = pa.schema(columns_of(("boot_id", "actor", "kind"), ("seq", "t_ns", "consumers")))
+"""The last sample of each actor that is up; and of each boot its last event, as of no actor."""
 CONSUMER: Final = pa.schema(columns_of(("consumer", "group"), ("since_ns",)))
 QUEUE_DEPTH: Final = schema_of(DepthRow)
 EVENT_KINDS: Final = schema_of(KindRow)
@@ -224,6 +227,7 @@ FACTS: Final = {
     "gold/queue_depth": QUEUE_DEPTH,
     "gold/event_kinds": EVENT_KINDS,
     "gold/coverage": COVERAGE,
+    "silver/last_seen": LAST_SEEN,
 }
 """What a task makes of the events of some actors."""
 

@@ -31,8 +31,8 @@ TRIES: Final = 20
 """How often a change may be overtaken before it is given up."""
 
 EVENTS: Final = "bronze/events"
-UNDATED: Final = frozenset({"gold/latency", "gold/stage_cdf"})
-"""Tables without times, which are of everything that is kept."""
+UNDATED: Final = frozenset({"gold/latency", "gold/stage_cdf", "silver/last_seen"})
+"""Tables that are of everything that is kept, and exchanged as a whole."""
 
 CONFIGURATION: Final = {
     "delta.logRetentionDuration": "interval 1 days",
@@ -71,6 +71,12 @@ class TableStore:
     def number(self, name: str, key: str) -> int:
         """What the table says of `key`, -1 for nothing."""
         raise NotImplementedError
+
+    def kept(self, name: str, from_ns: int, width_ns: int) -> int:
+        """The bucket of `from_ns`, but none of which the table does not have everything any more:
+        what comes too late for retention changes nothing."""
+        gone_ns = self.number(name, FLOOR) + width_ns - 1
+        return max(from_ns - from_ns % width_ns, gone_ns - gone_ns % width_ns)
 
     def append(
         self,

@@ -36,7 +36,7 @@ GRACE_HOURS: Final = 1
 EVERY_S: Final = 120.0
 MANY: Final = 32
 
-TIMES: Final = ("bucket_ns", "start_ns", "first_ns", "since_ns", "t_ns")
+TIMES: Final = ("bucket_ns", "end_ns", "first_ns", "since_ns", "t_ns")
 """What the rows of a table are dated by: the first of these columns that it has."""
 
 KEPT: Final = frozenset({"silver/consumer"})

@@ -14,79 +14,25 @@ from hypothesis import strategies as st
 
 from penstock.spark.blame.blame import actor_kind
 from penstock.spark.job.sketches import sketch
-from penstock.spark.schema.formats import STATE_FIELDS, FlowEvent
+from penstock.spark.schema.formats import FlowEvent
 from penstock.spark.schema.rows import (
     HELD_BY,
     ROW_TYPES,
     AlarmInterval,
-    BlockInterval,
     DepthRow,
     KindRow,
 )
 from tests.spark import oracle
 from tests.spark.oracle_input import TraceLog
 from tests.spark.oracle_intervals import block_intervals
-from tests.unit.spark.by_arrays import answers_of, facts_of, log_of, written
-
-WIDTH_NS = 40
-ACTORS = ("conn:A", "chan:A/1", "queue:/q", "queue:/r", "consumer:a@A", "consumer:b@B")
-PEERS = (*ACTORS[1:], "consumers:/q", "store:/", "rate:A", "alarm:memory")
-KINDS = ("gate_closed", "gate_opened")
-
-gates = st.tuples(
-    st.sampled_from(KINDS),
-    st.sampled_from(ACTORS),
-    st.sampled_from(PEERS),
-    st.sampled_from(("credit", "prefetch")),
-    st.integers(-5, 50),
-)
-others = st.one_of(
-    st.tuples(
-        st.sampled_from(("actor_down", "actor_up", "time_sample")),
-        st.sampled_from(ACTORS),
-        st.sampled_from(("", "queue:/q")),
-        st.just(""),
-        st.integers(0, 3),
-    ),
-    st.tuples(
-        st.just("queue_sample"),
-        st.sampled_from(("queue:/q", "queue:/r")),
-        st.just(""),
-        st.just(""),
-        st.integers(0, 3),
-    ),
-    st.tuples(
-        st.sampled_from(("alarm_set", "alarm_cleared", "dropped")),
-        st.sampled_from(("alarm:memory", "alarm:disk")),
-        st.just(""),
-        st.just(""),
-        st.integers(1, 3),
-    ),
-)
-steps = st.tuples(st.one_of(gates, gates, others), st.integers(0, 30), st.integers(0, 9))
-"""What happened, how long after what came before, and whether it was lost (0) or repeated (1)."""
-
-
-def recorded(moves: list[tuple[tuple[str, str, str, str, int], int, int]]) -> list[FlowEvent]:
-    events: list[FlowEvent] = []
-    t_ns = 1_000
-    for seq, ((kind, actor, peer, reason, amount), step_ns, fate) in enumerate(moves):
-        t_ns += step_ns
-        boot_id = "b1" if seq < 30 else "b2"
-        numbers: dict[str, int] = {}
-        if kind == "time_sample":
-            numbers = {name: t_ns * (at + 1) // 7 for at, name in enumerate(STATE_FIELDS)}
-        elif kind == "queue_sample":
-            numbers = {"ready": amount, "unacked": 1, "consumers": amount % 2, "acked": t_ns}
-        one = FlowEvent(boot_id, seq, t_ns, kind, actor, peer, reason, amount, numbers)
-        events += [one] * ((0, 2)[fate] if fate < 2 else 1)
-    return events
+from tests.unit.spark.by_arrays import answers_of, facts_of, holds_of, log_of, written
+from tests.unit.spark.recorded import WIDTH_NS, Moves, recorded, steps
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(steps, min_size=1, max_size=60))
 def test_tables_are_those_of_the_plain_twin(
-    moves: list[tuple[tuple[str, str, str, str, int], int, int]],
+    moves: Moves,
 ) -> None:
     events = recorded(moves)
     log = log_of(events)
@@ -112,14 +58,14 @@ def test_tables_are_those_of_the_plain_twin(
         ("silver/alarm_interval", twin.alarms, AlarmInterval),
     ):
         assert sorted(kind(**row) for row in found[name].to_pylist()) == sorted(expected), name
-    holds = [BlockInterval(**row) for row in found["silver/block_interval"].to_pylist()]
+    holds = holds_of(found["silver/block_interval"].to_pylist())
     holds = sorted(one for one in holds if one.end_ns > one.start_ns)
     assert holds == sorted(block_intervals(log.events))
     lengths: dict[tuple[int, str], list[int]] = {}
     for one in holds:
         if one.closed_by != "end_of_data":
             stage = actor_kind(one.actor) + HELD_BY + actor_kind(one.peer)
-            key = (one.start_ns // WIDTH_NS * WIDTH_NS, stage)
+            key = (one.end_ns // WIDTH_NS * WIDTH_NS, stage)
             lengths.setdefault(key, []).append(one.end_ns - one.start_ns)
     assert {
         (row["bucket_ns"], row["stage"]): (row["messages"], row["max_ns"], row["sketch"])
@@ -156,7 +102,7 @@ def test_time_is_not_summed_from_a_queue_to_the_next_of_its_name(tmp_path: Path)
     ]
     found = facts_of([written(tmp_path / "1.parquet", events)], 10)["silver/sample_step"]
     steps = [(row["start_ns"], row["end_ns"], row["waiting_ns"]) for row in found.to_pylist()]
-    assert sorted(steps, key=str) == [(100, 110, 10), (120, 130, 10), (130, None, None)]
+    assert sorted(steps, key=str) == [(100, 110, 10), (120, 130, 10)]
     states = oracle.time_in_state(events, 10)
     assert [(row.bucket_ns, row.wall_ns, row.waiting_ns) for row in states] == [
         (100, 10, 10),

@@ -50,7 +50,8 @@ def open_hold(began_days: float, last_days: float) -> Any:
         "start_ns": NOW_NS - round(began_days * DAY_NS),
         "end_ns": NOW_NS - round(last_days * DAY_NS),
     }
-    return pa.Table.from_pylist([{**row, **times, "closed_by": "end_of_data"}], BLOCK_INTERVAL)
+    what = {"closed_by": "end_of_data", "is_lone": False}
+    return pa.Table.from_pylist([{**row, **times, **what}], BLOCK_INTERVAL)
 
 
 @pytest.fixture
@@ -110,8 +111,8 @@ def test_what_is_open_is_kept_while_its_broker_is_there(
     store: DeltaStore, last_days: float, left: list[str]
 ) -> None:
     append(store, HELD, held(0, 5, 9), "bucket_ns", 0)
-    append(store, HOLDS, open_hold(6.0, last_days), "start_ns", 0)
-    append(store, ALARMS, ALARM_INTERVAL.empty_table(), "start_ns", 0)
+    append(store, HOLDS, open_hold(6.0, last_days), "end_ns", 0)
+    append(store, ALARMS, ALARM_INTERVAL.empty_table(), "end_ns", 0)
     list(expire(store, DAY_NS, DAY_NS, NOW_NS, is_dry=False))
     assert actors(store) == left
     assert (store.read(HOLDS) is not None) == (last_days == 0.0)

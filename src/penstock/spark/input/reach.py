@@ -1,0 +1,153 @@
+"""How far back new events reach: no fact that they can change has ended before that.
+
+    reach = earliest of: a new event; the last event known of a boot that has new ones, whose bucket
+            is not over; the beginning of a hold that is known by its end alone; the middle of a
+            step that a new sample ends, or its beginning where a queue had no consumer
+
+A hold that is open for an hour reaches no further than that: tables are exchanged by when facts
+end. Only what comes late, behind events that were known already, reaches further, by a sample.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.spark.blame.blame import group_of
+from penstock.spark.input import parse
+from penstock.spark.input.event_slice import SAMPLES, UP
+from penstock.spark.schema.arrow_columns import (
+    BLOCK_INTERVAL,
+    CONSUMER,
+    LAST_SEEN,
+    SAMPLE_STEP,
+    TRIPLE,
+    read,
+)
+
+_HOLD: Final = ("boot_id", *TRIPLE)
+_SAMPLED: Final = ("boot_id", "actor", "kind")
+_NEW: Final = pa.schema(
+    [parse.EVENTS.field(name) for name in (*_HOLD, "kind", "seq", "t_ns", "amount")]
+)
+_OPEN: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in (*_HOLD, "start_ns")])
+_SINCE: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in ("actor", "start_ns")])
+_BORDERS: Final = pa.schema([SAMPLE_STEP.field(name) for name in ("start_ns", "end_ns")])
+
+
+class Reach(NamedTuple):
+    """from_ns: the moment; last_ns: when the last event of each boot was that has new ones, and
+    which sequence it has."""
+
+    from_ns: int
+    last: dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """The reach of the events after batch `known` of bronze. The work of one task: the driver reads
+    no events.
+
+    events: files of bronze with new events; holds, steps, consumers, seen: those of silver tables;
+    width_ns: of a bucket; is_torn: some tables know more than others."""
+
+    events: tuple[str, ...]
+    holds: tuple[str, ...]
+    steps: tuple[str, ...]
+    consumers: tuple[str, ...]
+    seen: tuple[str, ...]
+    known: int
+    width_ns: int
+    is_torn: bool
+
+    def __call__(self) -> Reach:
+        """Raises: OSError."""
+        is_new = pc.field("kind").is_valid() & (pc.field("batch") > self.known)
+        new = _plain(read(self.events, _NEW, is_new), _NEW)
+        bounds = new.group_by("boot_id").aggregate(
+            [("t_ns", "min"), ("t_ns", "max"), ("seq", "min"), ("seq", "max")]
+        )
+        fresh = {row.pop("boot_id"): row for row in bounds.to_pylist()}
+        last = {boot: (row["seq_max"], row["t_ns_max"]) for boot, row in fresh.items()}
+        if self.known < 0 or not fresh:
+            return Reach(0, last)
+        seen = _plain(read(self.seen, LAST_SEEN, pc.scalar(True)), LAST_SEEN)
+        ends = {
+            row["boot_id"]: (row["seq"], row["t_ns"])
+            for row in seen.filter(pc.equal(seen["kind"], "")).to_pylist()
+            if row["boot_id"] in fresh
+        }
+        moments = [
+            *(row["t_ns_min"] for row in fresh.values()),
+            *(t_ns for _, t_ns in ends.values()),
+            *self._lone(new),
+            *_stepped(new, seen),
+            *self._joined(new),
+        ]
+        from_ns = self._floor(min(moments))
+        if any(fresh[boot]["seq_min"] <= seq for boot, (seq, _) in ends.items()):
+            from_ns = 0 if self.is_torn else self._floor(self._before(from_ns))
+        return Reach(from_ns, {boot: max(end, ends.get(boot, end)) for boot, end in last.items()})
+
+    def _floor(self, t_ns: int) -> int:
+        return max(0, t_ns - t_ns % self.width_ns)
+
+    def _lone(self, new: pa.Table) -> Iterator[int]:
+        """When the holds began that ended, but for those that are known to be open."""
+        ended = new.filter(pc.equal(new["kind"], "gate_opened"))
+        if not len(ended):
+            return
+        is_open = pc.field("closed_by") == "end_of_data"
+        known = _plain(read(self.holds, _OPEN, is_open), _OPEN)
+        ended = ended.join(known, list(_HOLD), join_type="left outer")
+        is_told = pc.fill_null(pc.greater_equal(ended["t_ns"], ended["start_ns"]), False)
+        ended = ended.filter(pc.invert(is_told))
+        began = pc.subtract(ended["t_ns"], pc.max_element_wise(ended["amount"], 0))
+        if len(began):
+            yield pc.min(began).as_py()
+
+    def _joined(self, new: pa.Table) -> Iterator[int]:
+        """Since when consumers were held that turn out to be those of a queue."""
+        pairs: set[tuple[str, str]] = set()
+        for one, other in (("actor", "peer"), ("peer", "actor")):
+            is_named = pc.starts_with(new[one], "consumer:")
+            named = new.filter(is_named).group_by([one, other]).aggregate([])
+            for row in named.to_pylist():
+                if group_of(row[other]):
+                    pairs.add((row[one], group_of(row[other])))
+        known = read(self.consumers, CONSUMER, pc.scalar(True)).select(["consumer", "group"])
+        before = {(row["consumer"], row["group"]) for row in known.to_pylist()}
+        ups = new.filter(pc.equal(new["kind"], UP))["actor"]
+        # One that came up just now, and was of no queue before, has been held by nobody.
+        names = {one for one, _ in pairs - before}
+        names -= set(ups.to_pylist()) - {one for one, _ in before}
+        if names:
+            is_one = pc.field("actor").isin(sorted(names))
+            began = pc.min(read(self.holds, _SINCE, is_one)["start_ns"]).as_py()
+            if began is not None:
+                yield began
+
+    def _before(self, from_ns: int) -> int:
+        """When the first of the steps began into which something comes late."""
+        crosses = (pc.field("start_ns") < from_ns) & (pc.field("end_ns") >= from_ns)
+        began = pc.min(read(self.steps, _BORDERS, crosses)["start_ns"]).as_py()
+        return from_ns if began is None else min(from_ns, began)
+
+
+def _stepped(new: pa.Table, seen: pa.Table) -> Iterator[int]:
+    """Where the time of steps belongs that new samples end."""
+    samples = new.filter(pc.is_in(new["kind"], pa.array(SAMPLES)))
+    first = samples.group_by(list(_SAMPLED)).aggregate([("t_ns", "min")])
+    steps = seen.join(first, list(_SAMPLED), join_type="inner")
+    is_time = pc.equal(steps["kind"], "time_sample")
+    middle_ns = pc.divide(pc.add(steps["t_ns"], steps["t_ns_min"]), 2)
+    is_empty = pc.equal(steps["consumers"], 0)
+    places = pc.if_else(is_time, middle_ns, pc.if_else(is_empty, steps["t_ns"], steps["t_ns_min"]))
+    if len(places):
+        yield pc.min(places).as_py()
+
+
+def _plain(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    return table.cast(schema).combine_chunks()
