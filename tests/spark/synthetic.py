@@ -39,8 +39,9 @@ class Truth:
 
 @dataclass(slots=True)
 class World:
-    """Options of the generator. A world with damage has torn lines, repeats and gaps. wall_ns: when it
-    was."""
+    """Options of the generator. A world with damage has torn lines, repeats and gaps.
+
+    wall_ns: when it was."""
 
     seed: int
     messages: int = 600

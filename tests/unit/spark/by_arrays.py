@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.spark.input import parse
-from penstock.spark.input.reach import Horizon
 from penstock.spark.job.facts import Facts
 from penstock.spark.job.gold_tables import Answers
+from penstock.spark.job.reach import Horizon
 from penstock.spark.job.silver_tables import SHARED
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS
 from penstock.spark.schema.formats import FlowEvent

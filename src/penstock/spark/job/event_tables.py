@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from penstock.spark.input.reach import Horizon, Reach
 from penstock.spark.job.backlog import BLAME, HOLDS
 from penstock.spark.job.facts import Facts
 from penstock.spark.job.gold_tables import Answers
+from penstock.spark.job.reach import Horizon, Reach
 from penstock.spark.job.silver_tables import SHARED
 from penstock.spark.job.tasks import Made, Target, found_in_task, make_tables
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, Tables, read

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.spark.input.reach import Horizon, Reach
+from penstock.spark.job.reach import Horizon, Reach
 from penstock.spark.schema.arrow_columns import BLOCK_INTERVAL, CONSUMER, LAST_SEEN, SAMPLE_STEP
 from penstock.spark.schema.formats import FlowEvent
 from tests.unit.spark.by_arrays import written
