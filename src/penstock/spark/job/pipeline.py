@@ -15,6 +15,7 @@ import importlib.util
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 BUCKET_NS: Final = 1_000_000_000
 SPARK_PACKAGES: Final = ("pyspark", "pyarrow", "pandas")
+TOO_OLD: Final = ("4.0.", "4.1.")
+"""Versions that do not tell a source where the query is, which `penstock-files` has to know."""
 INSTALL: Final = 'pip install "penstock[spark]"'
 BUCKETS_SHOWN: Final = 10
 
@@ -88,6 +91,12 @@ def require_packages(what: str, *names: str) -> None:
 def spark_java() -> JavaHome:
     """The Java that the pipeline runs on. Raises: OperatorError without one, or without Spark."""
     require_packages("the pipeline", *SPARK_PACKAGES)
+    found = version("pyspark")
+    if found.startswith(TOO_OLD):
+        raise OperatorError(
+            f"the pipeline needs PySpark 4.2 or 4.3, and {found} is installed, with which only the "
+            'connector works: pip install "pyspark>=4.2,<4.4"'
+        )
     return find_java()
 
 
