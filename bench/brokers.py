@@ -52,7 +52,7 @@ class Broker:
 
     pids: processes whose CPU and memory count as the broker's; empty when not known.
     start_s: seconds from starting the process to its first AMQP answer; 0.0 when not ours.
-    queue_type: see Target.
+    queue_type: see Target. is_tls: `port` speaks TLS.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Broker:
     helpers: tuple["subprocess.Popen[bytes]", ...] = field(default=(), repr=False)
     directory: Path | None = None
     queue_type: str = ""
+    is_tls: bool = False
 
     def rss_bytes(self) -> int:
         """Resident memory of the broker's processes, bytes; 0 when they are not known."""
@@ -87,7 +88,8 @@ class Broker:
 class Target:
     """A recipe for a broker. kind: penstock, rabbitmq, lavinmq or rival; where: interpreter,
     program or address; queue_type: what its queues are declared as, "" for its default: with one
-    it takes part in the durable rows only."""
+    it takes part in the durable rows only; certificates: a directory of `make_certificates` where
+    clients come through TLS, None for plain sockets."""
 
     name: str
     kind: str
@@ -96,6 +98,7 @@ class Target:
     version: str = ""
     arguments: tuple[str, ...] = ()
     queue_type: str = ""
+    certificates: Path | None = None
 
     def start(self) -> Broker:
         """Start it (a rival: only look it up) and wait until it answers AMQP.
@@ -286,8 +289,38 @@ def start_penstock(target: Target) -> Broker:
         str(port),
         *target.arguments,
     ]
+    tls_port = free_port() if target.certificates else 0
+    if target.certificates:
+        files = (target.certificates / "server.pem", target.certificates / "server.key")
+        command += ["--tls-port", str(tls_port), "--tls-cert", str(files[0])]
+        command += ["--tls-key", str(files[1])]
     environment = penstock_environment(not target.where, cache)
-    return launch(target.name, target.version, command, environment, port, directory)
+    broker = launch(target.name, target.version, command, environment, port, directory)
+    return through_tls(broker, tls_port)
+
+
+def through_tls(broker: Broker, tls_port: int) -> Broker:
+    """The same broker with its clients on the port for TLS; as it is where that is 0."""
+    if tls_port:
+        broker.port, broker.is_tls = tls_port, True
+    return broker
+
+
+def make_certificates(directory: Path) -> None:
+    """Make an authority and a certificate for this host, as `penstock tls selfsigned` does.
+
+    Raises: BrokerFailed, without the packages of the extra `tls` too.
+    """
+    command = [sys.executable, "-m", "penstock.cli.main", "tls", "selfsigned", str(directory)]
+    made = subprocess.run(
+        command,
+        env=penstock_environment(True, None),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode != 0:
+        raise BrokerFailed(f"no certificates for --tls: {made.stderr.strip()}")
 
 
 def forget_cache() -> None:
@@ -339,7 +372,7 @@ def start_rabbitmq(target: Target) -> Broker:
         RABBITMQ_LOG_BASE=str(directory / "log"),
         RABBITMQ_ENABLED_PLUGINS_FILE=str(directory / "enabled_plugins"),
         RABBITMQ_CONF_ENV_FILE=str(directory / "absent-env.conf"),
-        RABBITMQ_CONFIG_FILE=str(directory / "absent"),
+        RABBITMQ_CONFIG_FILE=str(directory / "settings"),
         RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}",
         # The start script then execs Erlang instead of waiting for it in a shell.
         RUNNING_UNDER_SYSTEMD="true",
@@ -352,10 +385,19 @@ def start_rabbitmq(target: Target) -> Broker:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    tls_port = free_port() if target.certificates else 0
+    if target.certificates:
+        lines = [
+            f"listeners.ssl.default = {LOOPBACK}:{tls_port}",
+            f"ssl_options.cacertfile = {target.certificates / 'ca.pem'}",
+            f"ssl_options.certfile = {target.certificates / 'server.pem'}",
+            f"ssl_options.keyfile = {target.certificates / 'server.key'}",
+        ]
+        (directory / "settings.conf").write_text("\n".join(lines) + "\n", encoding="ascii")
     command = [str(RABBITMQ_SERVER)]
     broker = launch(target.name, target.version, command, environment, port, directory, (mapper,))
     broker.queue_type = target.queue_type
-    return broker
+    return through_tls(broker, tls_port)
 
 
 # --- LavinMQ --------------------------------------------------------------------------------------

@@ -22,6 +22,10 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#ifdef TLS
+#include <openssl/ssl.h>
+#include <openssl/err.h>
+#endif
 #include <time.h>
 #include <unistd.h>
 
@@ -57,8 +61,30 @@ static u8 mb[65536];
 static size_t fstart;static enc E;
 static enc*mbegin(int ch,int cls,int m){E.p=mb;E.n=0;e8(&E,1);e16(&E,ch);fstart=E.n;e32(&E,0);e16(&E,cls);e16(&E,m);return &E;}
 static void mend(void){u32 l=E.n-7;mb[3]=l>>24;mb[4]=l>>16;mb[5]=l>>8;mb[6]=l;e8(&E,0xCE);}
-static void wr(int fd,const void*b,size_t n){const u8*p=b;while(n){ssize_t r=write(fd,p,n);if(r<0){if(errno==EINTR)continue;die("write");}p+=r;n-=r;}}
-static void rdn(int fd,void*b,size_t n){u8*p=b;while(n){ssize_t r=read(fd,p,n);if(r<=0)die("read (connection closed by broker?)");p+=r;n-=r;}}
+// ---------- bytes in and out: plain, or through TLS where --tls was given (built with -DTLS -lssl -lcrypto)
+#ifdef TLS
+static SSL_CTX*tls;static SSL*tls_of[65536];
+static void tls_die(const char*what){fprintf(stderr,"loadgen: TLS %s: ",what);ERR_print_errors_fp(stderr);exit(2);}
+static void tls_start(void){tls=SSL_CTX_new(TLS_client_method());if(!tls)tls_die("set-up");
+  SSL_CTX_set_mode(tls,SSL_MODE_ENABLE_PARTIAL_WRITE|SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER|SSL_MODE_AUTO_RETRY);}
+static void tls_connect(int fd){SSL*s=SSL_new(tls);if(!s||fd>=65536||!SSL_set_fd(s,fd)||SSL_connect(s)!=1)tls_die("handshake");tls_of[fd]=s;}
+static ssize_t tls_failed(SSL*s,int r,size_t done){int e=SSL_get_error(s,r);if(done)return done;if(e==SSL_ERROR_ZERO_RETURN)return 0;
+  if(e==SSL_ERROR_WANT_READ||e==SSL_ERROR_WANT_WRITE){errno=EAGAIN;return -1;}if(e==SSL_ERROR_SYSCALL&&errno)return -1;tls_die("record");return -1;}
+// One record carries 16 KiB at most, so both go on until the socket would block, as one call to the kernel does.
+static ssize_t put(int fd,const void*b,size_t n){SSL*s=tls_of[fd];if(!s)return send(fd,b,n,MSG_NOSIGNAL);size_t d=0;
+  while(d<n){ERR_clear_error();int r=SSL_write(s,(const u8*)b+d,n-d);if(r<=0)return tls_failed(s,r,d);d+=r;}return d;}
+static ssize_t take(int fd,void*b,size_t n){SSL*s=tls_of[fd];if(!s)return recv(fd,b,n,0);size_t d=0;
+  do{ERR_clear_error();int r=SSL_read(s,(u8*)b+d,n-d);if(r<=0)return tls_failed(s,r,d);d+=r;}while(d<n&&SSL_has_pending(s));return d;}
+static int has_more(int fd){return tls_of[fd]&&SSL_has_pending(tls_of[fd]);}
+static void shut(int fd){if(tls_of[fd]){SSL_shutdown(tls_of[fd]);SSL_free(tls_of[fd]);tls_of[fd]=0;}close(fd);}
+#else
+static ssize_t put(int fd,const void*b,size_t n){return send(fd,b,n,MSG_NOSIGNAL);}
+static ssize_t take(int fd,void*b,size_t n){return recv(fd,b,n,0);}
+static int has_more(int fd){(void)fd;return 0;}
+static void shut(int fd){close(fd);}
+#endif
+static void wr(int fd,const void*b,size_t n){const u8*p=b;while(n){ssize_t r=put(fd,p,n);if(r<0){if(errno==EINTR)continue;die("write");}p+=r;n-=r;}}
+static void rdn(int fd,void*b,size_t n){u8*p=b;while(n){ssize_t r=take(fd,p,n);if(r<=0)die("read (connection closed by broker?)");p+=r;n-=r;}}
 static u32 g32(const u8*p){return (u32)p[0]<<24|p[1]<<16|p[2]<<8|p[3];}
 static u64 g64(const u8*p){return (u64)g32(p)<<32|g32(p+4);}
 static u8 eb[262144]; // payload of the last awaited frame
@@ -72,6 +98,9 @@ static void send_expect(int fd,int cls,int m){mend();wr(fd,mb,E.n);expect(fd,cls
 static int conn_open(void){
   int fd=socket(AF_INET,SOCK_STREAM,0);int one=1;struct sockaddr_in a={.sin_family=AF_INET,.sin_port=htons(port)};inet_pton(AF_INET,host,&a.sin_addr);
   if(connect(fd,(void*)&a,sizeof a)<0)die("connect");setsockopt(fd,IPPROTO_TCP,TCP_NODELAY,&one,sizeof one);
+#ifdef TLS
+  if(tls)tls_connect(fd);
+#endif
   wr(fd,"AMQP\0\0\x09\x01",8);expect(fd,10,10);
   mbegin(0,10,11);e32(&E,0);ess(&E,"PLAIN");size_t ul=strlen(user),pl=strlen(pass);e32(&E,ul+pl+2);e8(&E,0);memcpy(E.p+E.n,user,ul);E.n+=ul;e8(&E,0);memcpy(E.p+E.n,pass,pl);E.n+=pl;ess(&E,"en_US");send_expect(fd,10,30);
   u32 bf=g32(eb+6);if(bf&&bf<frame_max)frame_max=bf;
@@ -156,7 +185,7 @@ static void held(conn*c){if(!c->held_at)c->held_at=now_ns();if(!c->wr_on)set_ev(
 static void unheld(conn*c,u64 now){if(c->held_at){u64 a=c->held_at>t_measure0?c->held_at:t_measure0;if(measuring&&now>a)c->held_ns+=now-a;c->held_at=0;}}
 static void pub_pump(conn*c,u64 now){ // returns when would block or no allowance
   for(int it=0;it<4;it++){
-    if(c->boff<c->blen){ssize_t r=send(c->fd,c->blk+c->boff,c->blen-c->boff,MSG_NOSIGNAL);if(r<0){if(errno==EAGAIN){held(c);return;}die("publisher send");}unheld(c,now);c->boff+=r;if(c->boff<c->blen){held(c);return;}}
+    if(c->boff<c->blen){ssize_t r=put(c->fd,c->blk+c->boff,c->blen-c->boff);if(r<0){if(errno==EAGAIN){held(c);return;}die("publisher send");}unheld(c,now);c->boff+=r;if(c->boff<c->blen){held(c);return;}}
     if(stop_pub){if(c->wr_on)set_ev(c,0);return;}
     u64 n=mixed?setn:(u64)c->bmsgs;
     if(confirm_w){u64 out=c->sent-c->acked;u64 a=out>=(u64)confirm_w?0:confirm_w-out;if(a<n)n=a;}
@@ -173,11 +202,11 @@ static void pub_pump(conn*c,u64 now){ // returns when would block or no allowanc
   held(c); // the kernel says when there is room for more
 }
 static void confirm_one(conn*c,u64 t,u64 now){if(t<=c->low)return;u8*b=&c->ackbit[t&(RING-1)];if(*b)return;*b=1;c->acked++;tot_conf++;if(measuring)hadd(&Hc,now-c->tsr[t&(RING-1)]);}
-static void flush_acks(conn*c){while(c->oo<c->on){ssize_t r=send(c->fd,c->ob+c->oo,c->on-c->oo,MSG_NOSIGNAL);if(r<0){if(errno==EAGAIN){if(!c->wr_on)set_ev(c,1);return;}die("ack send");}c->oo+=r;}c->on=c->oo=0;if(c->wr_on)set_ev(c,0);}
+static void flush_acks(conn*c){while(c->oo<c->on){ssize_t r=put(c->fd,c->ob+c->oo,c->on-c->oo);if(r<0){if(errno==EAGAIN){if(!c->wr_on)set_ev(c,1);return;}die("ack send");}c->oo+=r;}c->on=c->oo=0;if(c->wr_on)set_ev(c,0);}
 static void put_ack(conn*c,u64 tag,int multi){if(c->on+32>sizeof c->ob)flush_acks(c);if(c->on+32>sizeof c->ob)die("ack buffer full");u8*p=c->ob+c->on;static const u8 h[11]={1,0,1,0,0,0,13,0,60,0,80};memcpy(p,h,11);for(int i=0;i<8;i++)p[11+i]=tag>>(56-8*i);p[19]=multi;p[20]=0xCE;c->on+=21;}
 static void conn_in(conn*c){
   if(c->rcap-c->rn<65536){c->rcap*=2;c->rb=realloc(c->rb,c->rcap);}
-  ssize_t r=recv(c->fd,c->rb+c->rn,c->rcap-c->rn,0);if(r<0){if(errno==EAGAIN)return;die("recv");}if(r==0){errno=0;die("broker closed connection");}
+  ssize_t r=take(c->fd,c->rb+c->rn,c->rcap-c->rn);if(r<0){if(errno==EAGAIN)return;die("recv");}if(r==0){errno=0;die("broker closed connection");}
   c->rn+=r;u64 now=now_ns();u8*p=c->rb,*end=c->rb+c->rn;
   while(end-p>=8){u32 l=g32(p+3);if((size_t)(end-p)<l+8u)break;u8*b=p+7;
     if(b[l]!=0xCE){errno=0;die("bad frame end");}
@@ -223,6 +252,7 @@ static void usage(void){puts(
 "                      --size-min..--size-max (16..65536) bytes, drawn from --seed (1); consumers check what they get\n"
 "  --rate R            total publish rate, messages a second; latency then means something\n"
 "  --crate R           the consumers ack R messages a second in all (slow consumers; use with --prefetch)\n"
+"  --tls               every connection through TLS; certificates are not checked (built with -DTLS only)\n"
 "  --block B           most bytes per publisher send() (65536; 1400 or 8192 look like ordinary clients)\n"
 "  --idle N            open N connections with one channel each, report the broker's memory and CPU for them, close, end\n"
 "  --series            one JSON line a second (pub, got, backlog, RSS, CPU)\n"
@@ -241,7 +271,7 @@ static void run_idle(void){
   usleep(700000);long r1=brss();double c1=bcpu();
   printf("{\"label\":\"%s\",\"idle\":%d,\"secs\":%.3f,\"rss0_mb\":%.2f,\"rss1_mb\":%.2f,\"bytes_per_connection\":%.0f,\"cpu_us_per_connection\":%.0f}\n",
     label,idle,secs,r0/1048576.0,r1/1048576.0,(r1-r0)/(double)idle,(c1-c0)/idle*1e6);
-  for(int i=0;i<idle;i++)close(fds[i]);exit(0);}
+  for(int i=0;i<idle;i++)shut(fds[i]);exit(0);}
 int main(int argc,char**argv){
   signal(SIGPIPE,SIG_IGN);
   for(int i=1;i<argc;i++){const char*a=argv[i];
@@ -255,6 +285,10 @@ int main(int argc,char**argv){
     else if(A("--routes"))routes=atoi(argv[++i]);else if(A("--set"))setn=atoi(argv[++i]);else if(A("--seed"))seed=atoll(argv[++i]);else if(A("--size-min"))smin=atoll(argv[++i]);else if(A("--size-max"))smax=atoll(argv[++i]);
     else if(A("--idle"))idle=atoi(argv[++i]);else if(!strcmp(a,"--mixed"))mixed=1;else if(!strcmp(a,"--topic"))topic=1;
     else if(!strcmp(a,"--persistent"))persistent=1;else if(!strcmp(a,"--durable"))durable=1;else if(!strcmp(a,"--fanout"))fanout=1;else if(!strcmp(a,"--series"))series=1;else if(!strcmp(a,"--keep"))keepq=1;
+    
+#ifdef TLS
+    else if(!strcmp(a,"--tls"))tls_start();
+#endif
     else if(!strcmp(a,"--help"))usage();else {fprintf(stderr,"unknown option %s\n",a);return 1;}}
   if(size<8)size=8;
   if(P<0||C<0||Q<1||(mixed&&(smin<16||smax<smin||setn<1||routes<1||routes>65535))){fprintf(stderr,"loadgen: option out of range, see --help\n");return 1;}
@@ -289,7 +323,7 @@ int main(int argc,char**argv){
     if(crate>0)for(int i=0;i<C;i++){conn*c=&cons[i];c->ctok+=dt*crate/C;if(c->ctok>crate/C*0.1+1)c->ctok=crate/C*0.1+1;while(c->ctok>=1&&c->hh<c->ht){put_ack(c,c->heldtags[c->hh++&(RING-1)],0);c->ctok-=1;}if(c->on>c->oo)flush_acks(c);}
     if(now>=nextr){long r=brss();if(r>rssm)rssm=r;nextr=now+100000000ull;if(tot_sent+tot_got+tot_conf!=moved){moved=tot_sent+tot_got+tot_conf;moved_at=now;}}
     for(int i=0;i<n;i++){conn*c=evs[i].data.ptr;
-      if(evs[i].events&(EPOLLIN|EPOLLHUP|EPOLLERR))conn_in(c);
+      if(evs[i].events&(EPOLLIN|EPOLLHUP|EPOLLERR))do conn_in(c);while(has_more(c->fd));
       if(evs[i].events&EPOLLOUT){if(c->pub)pub_pump(c,now);else flush_acks(c);}}
     if(!maxmsgs){
       if(!measuring&&!stop_pub&&now>=tw){measuring=1;t_measure0=now;s_sent=tot_sent;s_got=tot_got;s_conf=tot_conf;c0=bcpu();ks0=bcpus();g0=mycpu();}
@@ -315,6 +349,6 @@ int main(int argc,char**argv){
    dc,ks1-ks0,units>0?dc/units*1e6:0,g1-g0,rss0/1048576.0,rss1/1048576.0,rssm/1048576.0,drain,(long)(due-tot_got),(long)(e_sent*(fanout?Q:1)-e_got),P&&secs>0?hs/P/secs:0,tot_sent,tot_conf,tot_got,tot_bytes,tot_wrong,tot_altered,tot_disorder);
   for(int i=0;i<C;i++)printf("%s%lu",i?",":"",cons[i].got);puts("]}");
   fflush(stdout);
-  for(int i=0;i<P;i++)close(pubs[i].fd);for(int i=0;i<C;i++)close(cons[i].fd);
+  for(int i=0;i<P;i++)shut(pubs[i].fd);for(int i=0;i<C;i++)shut(cons[i].fd);
   if(!keepq){for(int i=0;i<Q;i++){sprintf(qn,"%s%d",qpfx,i);queue_delete(adm,qn);}if(fanout)exchange_delete(adm,"perf.fan");if(mixed)exchange_delete(adm,"perf.mixed");}
   return 0;}

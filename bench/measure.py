@@ -15,6 +15,8 @@ from bench.brokers import Broker
 
 SOURCES: Final = Path(__file__).resolve().parent
 COMPILER_MISSING: Final = "the load generator is C: install gcc (apt-get install gcc libc6-dev)"
+# What a generator needs that speaks TLS (Debian: libssl-dev).
+WITH_TLS: Final = ("-DTLS", "-lssl", "-lcrypto")
 # Setting up, draining a backlog and deleting queues, on top of the measured time.
 OVERHEAD_SECONDS_MAX: Final = 90.0
 # Content of a message in the rows that sync.
@@ -59,15 +61,15 @@ class Sample:
     ideal_us: tuple[float, float] = (0.0, 0.0)
 
 
-def build_generator() -> Path:
+def build_generator(tls: bool = False) -> Path:
     """Compile the generator, and the probe of the disk beside it, into a new temporary directory;
-    `forget_generator` removes it.
+    `forget_generator` removes it. tls: one that speaks TLS too, which needs OpenSSL's headers.
 
     Raises: RunFailed without a compiler, or when it refuses.
     """
     program = Path(tempfile.mkdtemp(prefix="loadgen-")) / "loadgen"
     try:
-        compile_c(SOURCES / "loadgen.c", program)
+        compile_c(SOURCES / "loadgen.c", program, WITH_TLS if tls else ())
         compile_c(SOURCES / "sync_probe.c", probe_beside(program))
     except RunFailed:
         forget_generator(program)
@@ -80,13 +82,16 @@ def probe_beside(program: Path) -> Path:
     return program.with_name("sync_probe")
 
 
-def compile_c(source: Path, program: Path) -> None:
-    """Compile one file. Raises: RunFailed without a compiler, or when it refuses."""
+def compile_c(source: Path, program: Path, options: Sequence[str] = ()) -> None:
+    """Compile one file, with more options for the compiler.
+
+    Raises: RunFailed without a compiler, or when it refuses.
+    """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         raise RunFailed(COMPILER_MISSING)
     built = subprocess.run(
-        [compiler, "-O2", "-o", str(program), str(source), "-lm"],
+        [compiler, "-O2", "-o", str(program), str(source), "-lm", *options],
         capture_output=True,
         text=True,
         check=False,
@@ -173,6 +178,8 @@ def generator_command(program: Path, broker: Broker, options: Sequence[str]) -> 
     """The generator's command line against `broker`."""
     command = [str(program), "-H", broker.host, "-p", str(broker.port)]
     command += ["--user", broker.user, "--pass", broker.password]
+    if broker.is_tls:
+        command.append("--tls")
     if broker.queue_type:
         command += ["--queue-type", broker.queue_type]
     for pid in broker.pids:

@@ -3,6 +3,7 @@
     python bench/run.py                      everything, 3 repeats of 2 s per row and target
     python bench/run.py --only a16,b1k,pp    some rows
     python bench/run.py --only persistent    the rows whose messages survive
+    python bench/run.py --only b1k --tls     every client through TLS
     python bench/run.py --smoke              fixed message counts, no rival, under 20 s
 
 Targets run interleaved in a seeded random order, so that a busy minute hits all of them. Exit code
@@ -31,6 +32,7 @@ from bench.brokers import (
     Target,
     forget_cache,
     lavinmq_target,
+    make_certificates,
     penstock_target,
     rabbitmq_target,
     rival_target,
@@ -111,6 +113,12 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
         metavar="WORD",
         help="one more word for `penstock serve`, as --serve-option=--word; repeatable",
     )
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="every client through TLS, with what each broker and OpenSSL agree on by themselves "
+        "(Penstock and RabbitMQ; needs libssl-dev and the extra tls)",
+    )
     parser.add_argument("--overload-s", type=float, default=20.0, help="length of the flood (20)")
     parser.add_argument(
         "--depth-mb",
@@ -133,6 +141,8 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     unknown = [row for row in options.rows if row not in ROW_NAMES]
     if unknown:
         parser.error(f"no such row: {', '.join(unknown)}; rows: {' '.join(ROW_NAMES)}")
+    if options.tls and (options.rival or options.lavinmq):
+        parser.error("--tls is for brokers that are started here: penstock and rabbitmq")
     if options.repeats < 1 or options.seconds <= 0 or options.warm_up < 0:
         parser.error("--repeats is 1 or more, --seconds above 0, --warm-up 0 or more")
     return options
@@ -167,6 +177,8 @@ def choose_targets(options: argparse.Namespace) -> list[Target]:
     if not options.target:
         targets += default_targets(extra, options)
     targets += [rival_target(address) for address in options.rival]
+    if options.tls:
+        targets = [target for target in targets if target.kind in ("penstock", "rabbitmq")]
     names = [target.name for target in targets]
     if len(set(names)) != len(names):
         raise BrokerFailed(f"two targets have the same name: {', '.join(names)}")
@@ -207,6 +219,15 @@ def default_targets(extra: tuple[str, ...], options: argparse.Namespace) -> list
     else:
         found.append(lavinmq)
     return found
+
+
+def with_certificates(targets: Sequence[Target], directory: Path) -> list[Target]:
+    """The same targets with a port for TLS, all with one certificate, made in `directory`.
+
+    Raises: BrokerFailed.
+    """
+    make_certificates(directory)
+    return [replace(target, certificates=directory) for target in targets]
 
 
 class Bench:
@@ -379,8 +400,15 @@ def main(words: Sequence[str]) -> int:
     machine = describe()
     try:
         targets = choose_targets(options)
-        program = build_generator()
+        program = build_generator(options.tls)
     except (BrokerFailed, RunFailed) as failure:
+        print(failure, file=sys.stderr)
+        return 2
+    try:
+        if options.tls:
+            targets = with_certificates(targets, program.parent / "certificates")
+    except BrokerFailed as failure:
+        forget_generator(program)
         print(failure, file=sys.stderr)
         return 2
     bench = Bench(options, program, targets)

@@ -1,6 +1,7 @@
 """The whole benchmark in smoke mode: every message arrives as sent, the counts are as known."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.bench.programs import output_of, refuses
 
 # The same on every broker. It changes only when a row or its count is changed on purpose.
 COUNTS_HASH = "fdb2fbb0cf51b6e3"
+HEADERS = Path("/usr/include/openssl/ssl.h")
 
 
 def test_without_a_choice_every_row_runs() -> None:
@@ -59,3 +61,17 @@ def test_a_call_that_makes_no_sense_ends_with_2() -> None:
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="the load generator needs gcc")
 def test_every_row_delivers_every_message() -> None:
     assert f"counts {COUNTS_HASH}" in output_of("run.py", "--smoke")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="the load generator needs gcc")
+@pytest.mark.skipif(not HEADERS.exists(), reason="a generator that speaks TLS needs libssl-dev")
+def test_rows_through_tls_count_the_same() -> None:
+    plain = output_of("run.py", "--smoke", "--only", "b1k,d1k")
+    through_tls = output_of("run.py", "--smoke", "--only", "b1k,d1k", "--tls")
+    assert counts_of(plain) == counts_of(through_tls)
+
+
+def counts_of(output: str) -> str:
+    """What a smoke run said it counted."""
+    return output.split("counts ")[1].split()[0]
