@@ -143,6 +143,11 @@ QUEUES_PER_VHOST: Final = Limit(1_000_000, 1, 100_000_000, "queues", GUARD, "bro
     "406 PRECONDITION_FAILED closes the channel")
 BINDINGS_PER_VHOST: Final = Limit(10_000_000, 1, 100_000_000, "bindings", GUARD,
     "broker/vhost/vhost", "406 PRECONDITION_FAILED closes the channel")
+TOPIC_HASHES: Final = Limit(32, 1, 128, "words '#' of one pattern", GUARD, "routing/topic",
+    "406 PRECONDITION_FAILED refuses the binding and closes the channel")
+TOPIC_POSITIONS: Final = Limit(500_000, 1, 10_000_000,
+    "words of all patterns of one exchange that have a '#' before other words", GUARD,
+    "routing/topic", "406 PRECONDITION_FAILED refuses the binding and closes the channel")
 EXCHANGE_HOPS_MAX: Final = Limit(1024, 1, 65_536, "exchanges visited by one publish", GUARD,
     "routing/router", "exchanges beyond it are not visited and the event is counted")
 ROUTE_CACHE_ENTRIES: Final = Limit(4096, 1, 1_048_576, "routes per channel", BOOKS,

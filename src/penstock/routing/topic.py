@@ -1,47 +1,40 @@
-"""The topic exchange: patterns in a trie, walked with all possible positions at once. COMPILED.
+"""The topic exchange: most patterns in a trie, others in a set. COMPILED.
 
 A key is words with dots between them; the empty key has no words, and "a..b" has an empty word in
 the middle. In a pattern the word "*" stands for exactly one word and "#" for any number of them.
 
-The trie has one node for each distinct pattern prefix. A walk keeps the *frontier*: the set of
-nodes that the words so far can reach. A word moves it: a node goes to its child for that word and
-to its "*" child; a "#" node also stays; whoever arrives at a node is at once at its "#" child too,
-because "#" may stand for no word. Nodes carry the number of the step that reached them last, so
-none is in a frontier twice:
-
-    nodes visited by one key of w words  <=  (w + 1) * nodes of the trie
-
-whatever the patterns, where trying each "#" on its own would be exponential in their number.
-A "#" at the end of a pattern takes all that may follow: it gives its destinations when it is first
-reached and never enters the frontier.
-
-Without a "#" inside a pattern no node can be reached by two ways, so there is no need of a
-frontier: the trie is descended as any other, and the walk begins only at a node behind which such a
-"#" stands, for what is behind that node.
+The trie has one node for each distinct pattern prefix. A word leads from a node to its child for
+that word and to its "*" child, and no node can be reached by two ways, so one key visits none
+twice. A "#" at the end of a pattern takes all that may follow: it gives its destinations when it is
+reached. A "#" with words behind it could be reached by many ways; such patterns, and long ones with
+"*", are in a `PatternSet`, which moves all of them by a word at once.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.base.errors import ChannelFault
+from penstock.base.limits import TOPIC_HASHES, TOPIC_POSITIONS
 from penstock.routing.bindings import Binding
 from penstock.routing.destination import Destination, Targets
 from penstock.routing.exchange import Exchange, words_of
+from penstock.routing.pattern_set import PatternSet, needs_set
+
+_PRECONDITION_FAILED: Final = 406
 
 
 class TopicNode:
     """One pattern prefix; None stands for what it does not have.
 
-    step: the walk step that reached it last.
-    children: literal words; star, hash: the nodes after "*" and after "#".
+    children: literal words; star, hash: the nodes after "*" and after a final "#".
     targets: destinations of the patterns that end here.
     """
 
-    __slots__ = ("children", "hash", "is_hash", "star", "step", "targets")
+    __slots__ = ("children", "hash", "star", "targets")
 
-    def __init__(self, is_hash: bool) -> None:
-        self.is_hash = is_hash
-        self.step = 0
+    def __init__(self) -> None:
         self.children: dict[str, TopicNode] | None = None
         self.star: TopicNode | None = None
         self.hash: TopicNode | None = None
@@ -64,7 +57,7 @@ class TopicNode:
         node = self.after(word)
         if node is not None:
             return node
-        node = TopicNode(word == "#")
+        node = TopicNode()
         if word == "*":
             self.star = node
         elif word == "#":
@@ -88,12 +81,13 @@ class TopicNode:
 
 
 class TopicExchange(Exchange):
-    """The trie and its step counter.
+    """The trie and the set.
 
-    node_count: nodes of the trie, the root among them. nodes_visited: over all matches so far.
+    node_count: nodes of the trie, the root among them. steps: over all matches so far, nodes of the
+    trie that were visited, and words by which a group of the set was moved.
     """
 
-    __slots__ = ("_root", "_step", "node_count", "nodes_visited")
+    __slots__ = ("_patterns", "_root", "node_count", "steps")
 
     def __init__(
         self,
@@ -106,10 +100,10 @@ class TopicExchange(Exchange):
         super().__init__(
             "topic", name, durable, auto_delete, internal, arguments, True, False, False
         )
-        self._root = TopicNode(False)
-        self._step = 0
+        self._root = TopicNode()
+        self._patterns = PatternSet()
         self.node_count = 1
-        self.nodes_visited = 0
+        self.steps = 0
 
     def match(
         self, routing_key: str, headers: Mapping[str, object] | None, found: list[Destination]
@@ -118,6 +112,8 @@ class TopicExchange(Exchange):
         topology = self._topology
         words = words_of(routing_key) if topology is None else topology.words_of(routing_key)
         self._descend(self._root, words, 0, found)
+        if self._patterns.positions > 0:
+            self.steps += self._patterns.match(words, found)
 
     def _descend(
         self, start: TopicNode, words: list[str], begin: i64, found: list[Destination]
@@ -128,12 +124,8 @@ class TopicExchange(Exchange):
         node = start
         while True:
             hash_node = node.hash
-            if hash_node is not None:
-                if not hash_node.is_end():
-                    self._walk(node, words[position:] if position > 0 else words, found)
-                    break
-                if hash_node.targets is not None:
-                    hash_node.targets.give(found)
+            if hash_node is not None and hash_node.targets is not None:
+                hash_node.targets.give(found)
             if position == count:
                 if node.targets is not None:
                     node.targets.give(found)
@@ -152,43 +144,39 @@ class TopicExchange(Exchange):
                 break
             node = star
             position += 1
-        self.nodes_visited += position - begin + 1
+        self.steps += position - begin + 1
 
-    def _walk(self, start: TopicNode, words: list[str], found: list[Destination]) -> None:
-        """Append what the patterns through `start` give for the `words` behind it."""
-        first_step = self._step + 1
-        step = first_step
-        frontier: list[TopicNode] = []
-        _enter(start, step, first_step, frontier, found)
-        visited = len(frontier)
-        for word in words:
-            step += 1
-            following: list[TopicNode] = []
-            for node in frontier:
-                if node.is_hash and node.step != step:
-                    # Its own "#" child, if any, is in the frontier as well and stays by itself.
-                    node.step = step
-                    following.append(node)
-                if node.children is not None:
-                    child = node.children.get(word)
-                    if child is not None:
-                        _enter(child, step, first_step, following, found)
-                if node.star is not None:
-                    _enter(node.star, step, first_step, following, found)
-            frontier = following
-            if not frontier:
-                break
-            visited += len(frontier)
-        for node in frontier:
-            if node.targets is not None:
-                node.targets.give(found)
-        self._step = step
-        self.nodes_visited += visited
+    def check(self, binding: Binding) -> None:
+        """Refuse a pattern beyond the bounds of what a match may cost.
+
+        Raises: ChannelFault 406.
+        """
+        text = binding.routing_key
+        words = words_of(text)
+        if not needs_set(words) or self._patterns.has(text):
+            return
+        hashes = words.count("#")
+        if hashes > TOPIC_HASHES.default:
+            raise ChannelFault(
+                _PRECONDITION_FAILED,
+                f"pattern '{text}' has {hashes} words '#', more than {TOPIC_HASHES.default}",
+            )
+        if self._patterns.positions + len(words) > TOPIC_POSITIONS.default:
+            raise ChannelFault(
+                _PRECONDITION_FAILED,
+                f"patterns of exchange '{self.name}' that have a '#' before other words have "
+                f"{self._patterns.positions} words, and may have {TOPIC_POSITIONS.default}; "
+                "bind to another exchange",
+            )
 
     def index(self, binding: Binding) -> None:
         """Add the pattern word by word."""
+        words = words_of(binding.routing_key)
+        if needs_set(words):
+            self._patterns.hold(binding.routing_key, words, binding.destination)
+            return
         node = self._root
-        for word in words_of(binding.routing_key):
+        for word in words:
             following = node.after(word)
             if following is None:
                 following = node.grow(word)
@@ -201,6 +189,9 @@ class TopicExchange(Exchange):
     def unindex(self, binding: Binding) -> None:
         """Take the pattern away, and every node that no other pattern needs."""
         words = words_of(binding.routing_key)
+        if needs_set(words):
+            self._patterns.release(binding.routing_key, binding.destination)
+            return
         path: list[TopicNode] = [self._root]
         for word in words:
             path.append(path[-1].grow(word))
@@ -215,27 +206,3 @@ class TopicExchange(Exchange):
             depth -= 1
             path[depth].prune(words[depth])
             self.node_count -= 1
-
-
-def _enter(
-    node: TopicNode,
-    step: int,
-    first_step: int,
-    frontier: list[TopicNode],
-    found: list[Destination],
-) -> None:
-    """Put `node` and the "#" nodes behind it into `frontier`, unless this step was there before.
-
-    first_step: the walk's own first step, by which a "#" at a pattern's end knows that this walk
-    has taken its destinations already.
-    """
-    current: TopicNode | None = node
-    while current is not None and current.step != step:
-        if current.is_hash and current.is_end():
-            if current.step < first_step and current.targets is not None:
-                current.targets.give(found)
-            current.step = step
-            return
-        current.step = step
-        frontier.append(current)
-        current = current.hash

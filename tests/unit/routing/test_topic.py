@@ -1,10 +1,15 @@
 """The topic exchange: what wildcards mean, what a match may cost, and that nothing stays behind."""
 
+import random
+
 import pytest
 
+from penstock.base.errors import ChannelFault
+from penstock.base.limits import TOPIC_HASHES, TOPIC_POSITIONS
 from penstock.routing.destination import Destination
 from penstock.routing.directory import QueueDirectory
 from penstock.routing.exchange import words_of
+from penstock.routing.pattern_set import GROUP_BITS, TRIE_WORDS
 from penstock.routing.router import Router
 from penstock.routing.topic import TopicExchange
 
@@ -22,10 +27,10 @@ def match(exchange: TopicExchange, key: str) -> list[Destination]:
 
 
 def steps(exchange: TopicExchange, key: str) -> int:
-    """Trie nodes visited by one match."""
-    before = exchange.nodes_visited
+    """What one match has to do: nodes of the trie, and words for each group of patterns."""
+    before = exchange.steps
     match(exchange, key)
-    return exchange.nodes_visited - before
+    return exchange.steps - before
 
 
 @pytest.mark.parametrize(
@@ -85,13 +90,13 @@ def test_unbinding_cuts_the_trie_back_to_what_other_patterns_need() -> None:
     patterns = ["a.b.c", "a.b", "a.*.#", "#", "a.#.b", ""]
     for pattern in patterns:
         exchange.bind(queue, pattern, None)
-    assert exchange.node_count == 9
+    assert exchange.node_count == 7
     exchange.bind(queue, "a.b", {"another": 1})
-    assert exchange.node_count == 9
+    assert exchange.node_count == 7
     exchange.unbind(queue, "a.b", None)
     assert match(exchange, "a.b").count(queue) == 4
     exchange.unbind(queue, "a.b.c", None)
-    assert exchange.node_count == 8
+    assert exchange.node_count == 6
     exchange.drop_destination(queue)
     assert exchange.node_count == 1
     assert match(exchange, "a.b") == []
@@ -109,20 +114,58 @@ def test_celery_delay_levels_in_one_exchange_cost_less_than_three_nodes_a_word()
         assert steps(exchange, key) <= 3 * (LEVELS + 1)
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        ".".join(["#"] * LEVELS),
-        ".".join(["#", "*"] * (LEVELS // 2)),
-        ".".join(["#", "a"] * (LEVELS // 2) + ["b"]),
-        ".".join(["#", "a", "*"] * 9),
-    ],
-)
-def test_many_hashes_visit_each_node_at_most_once_a_word(pattern: str) -> None:
+def test_many_hashes_are_moved_once_a_word() -> None:
+    """Issue 18, 2: 3,000 patterns of random words, "*" and "#", and a new key for each publish."""
+    exchange, dice = topic(), random.Random(1)
+    length = 12
+    for number in range(3000):
+        words = [dice.choice("##**ab") for _ in range(length - 1)]
+        exchange.bind(Destination(str(number)), ".".join(["#", *words]), None)
+    groups = -(-3000 * (length + 1) // (GROUP_BITS - length))
+    for _ in range(20):
+        key = [dice.choice("abc") for _ in range(LEVELS)]
+        assert steps(exchange, ".".join(key)) <= (len(key) + 1) * groups
+
+
+@pytest.mark.parametrize("longest", [TRIE_WORDS, 127])
+def test_long_patterns_that_all_match_cost_little(longest: int) -> None:
     exchange = topic()
-    exchange.bind(Destination("q"), pattern, None)
-    key = ".".join(["a"] * LEVELS)
-    assert steps(exchange, key) <= (LEVELS + 1) * exchange.node_count
+    for number in range(1024):
+        words = ["*" if number >> bit & 1 else "a" for bit in range(10)]
+        words += ["*"] + ["a"] * (longest - 11)
+        exchange.bind(Destination(str(number)), ".".join(words), None)
+    assert len(match(exchange, ".".join(["a"] * longest))) == 1024
+    most = 1024 * TRIE_WORDS if longest <= TRIE_WORDS else 1 + longest * 1024 * 128 // GROUP_BITS
+    assert steps(exchange, ".".join(["a"] * longest)) <= most
+
+
+def test_a_set_that_is_half_empty_is_made_anew() -> None:
+    exchange, queue = topic(), Destination("q")
+    patterns = [f"#.{number}.x" for number in range(3 * GROUP_BITS // 3)]
+    for pattern in patterns:
+        exchange.bind(queue, pattern, None)
+    full = steps(exchange, "0.x")
+    for pattern in patterns[5:]:
+        exchange.unbind(queue, pattern, None)
+    assert match(exchange, "a.4.x") == [queue]
+    assert match(exchange, "a.5.x") == []
+    assert steps(exchange, "0.x") < full / 2
+
+
+def test_patterns_beyond_the_bounds_are_refused() -> None:
+    exchange, queue = topic(), Destination("q")
+    most = TOPIC_HASHES.default
+    exchange.bind(queue, ".".join(["#"] * most), None)
+    with pytest.raises(
+        ChannelFault, match=f"has {most + 1} words '#', more than {most}"
+    ) as refused:
+        exchange.bind(queue, ".".join(["#"] * (most + 1)), None)
+    assert refused.value.code == 406
+    exchange._patterns.positions = TOPIC_POSITIONS.default
+    with pytest.raises(ChannelFault, match="bind to another exchange"):
+        exchange.bind(queue, "#.a", None)
+    # What is bound already is no new pattern.
+    assert not exchange.bind(queue, ".".join(["#"] * most), None)
 
 
 def test_mixed_branches_share_the_bound() -> None:
