@@ -48,6 +48,22 @@ DELIBERATE: Final[dict[str, tuple[Expected, str]]] = {
     "flow-off": (FINE, "a client may pause its deliveries; RabbitMQ gave that up in 3.3"),
     "method-truncated": ((502, ANY_TEXT), "the code the specification has for illegal values"),
     "method-trailing-bytes": ((502, ANY_TEXT), "the code the specification has for illegal values"),
+    "topic.*": (
+        (
+            403,
+            "access to topic '/-topic-y-x' in exchange 'perm.topic' in vhost '/' refused for user "
+            "'topic.*'",
+        ),
+        "a user's name is no pattern (CVE-2026-44838 is its like)",
+    ),
+    "topic-carbon-copy": (
+        (
+            403,
+            "access to topic 'b.b' in exchange 'perm.topic' in vhost '/' refused for user "
+            "'topic-carbon-copy'",
+        ),
+        "the keys of CC are no way around rights on topics; RabbitMQ's code since does the same",
+    ),
     "publish-table-garbage": (
         FINE,
         "headers nobody looks into are passed on unread; RabbitMQ's connection crashes",

@@ -163,9 +163,15 @@ CATALOGUE_CHANGES: Final = Limit(100_000, 1, 10_000_000,
 POLICIES_PER_VHOST: Final = Limit(1000, 0, 100_000, "policies, and as many operator policies",
     GUARD, "broker/policy/policies", "the policy is refused")
 PATTERN_BYTES: Final = Limit(1024, 1, 65_536, "bytes of one pattern", GUARD,
-    "broker/policy/policies", "the pattern is refused")
+    "broker/vhost/patterns", "the pattern is refused")
+PERMISSIONS_MAX: Final = Limit(100_000, 1, 10_000_000,
+    "permissions, and as many topic permissions", GUARD, "broker/session/permissions",
+    "the new one is refused")
+RIGHTS_REMEMBERED: Final = Limit(1024, 1, 1_048_576,
+    "names whose answer is remembered, of a user in a virtual host", BOOKS, "broker/vhost/rights",
+    "all are forgotten, and searched for anew")
 PATTERN_MEMORY_BYTES: Final = Limit(1_048_576, 65_536, 67_108_864,
-    "bytes that one pattern may take", GUARD, "broker/policy/policies",
+    "bytes that one pattern may take", GUARD, "broker/vhost/patterns",
     "the pattern is refused, or matched more slowly")
 POLICY_SWEEP_MATCHES: Final = Limit(512, 1, 1_000_000,
     "patterns matched in one slice of applying a changed policy", PACE,

@@ -41,6 +41,7 @@ from penstock.broker.session.access import Access, TlsPeer
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.session.guessing import Guessing
 from penstock.broker.session.negotiate import Negotiator
+from penstock.broker.session.permissions import Permissions
 from penstock.broker.session.session import SessionHost
 from penstock.broker.settings.depth_setting import DepthSettings, add_depth_setting
 from penstock.broker.settings.hop_watch import HopWatch
@@ -98,6 +99,9 @@ class Broker:
         self.scheduler = context.scheduler
         self.dues = context.dues
         self.access = Access(config.users)
+        self.permissions = Permissions(
+            vhosts, self.access.users, frozenset(one.name for one in config.users)
+        )
         self.guessing = Guessing(config.login_delay_ms)
         self.cleanup = Cleanup(self.scheduler)
         self.settings = Settings()
@@ -149,6 +153,7 @@ class Broker:
         return SessionHost(
             self.context,
             self.access,
+            self.permissions,
             self.guessing,
             self.cleanup,
             self.notifier_rules,
@@ -322,6 +327,7 @@ class Broker:
         """Tell `catalogue` of every change from now on."""
         self.context.catalogue = catalogue
         self.limits.catalogue = catalogue
+        self.permissions.catalogue = catalogue
         for vhost in self.vhosts.values():
             vhost.catalogue = catalogue
 

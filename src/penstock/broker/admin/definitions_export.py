@@ -6,6 +6,7 @@ clients declare and delete: of what comes meanwhile some is in it.
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
 from penstock.base.config import UserConfig
@@ -56,8 +57,8 @@ def exporting(broker: Broker, product_version: str) -> Steps[tuple[Row, list[str
         "product_version": product_version,
         "users": [_user(broker, one, user_limits.get(one.name, {})) for one in users],
         "vhosts": [{"name": one.name} for one in vhosts],
-        "permissions": _permissions(users, vhosts, notes),
-        "topic_permissions": [],
+        "permissions": _permissions(broker, notes),
+        "topic_permissions": _topic_permissions(broker, notes),
         "parameters": [*limits["parameters"], *policies["parameters"]],
         "global_parameters": [],
         "policies": policies["policies"],
@@ -82,17 +83,27 @@ def _user(broker: Broker, user: UserConfig, limits: Mapping[str, int]) -> Row:
     }
 
 
-def _permissions(
-    users: list[UserConfig], vhosts: list[VirtualHost], notes: list[str]
-) -> list[dict[str, str]]:
-    """What is in force: everything, for everybody, everywhere."""
-    if len(users) * len(vhosts) > PERMISSION_ROWS_MAX:
-        notes.append("permissions: too many users times virtual hosts; left out")
-        return []
-    everything = {"configure": ".*", "write": ".*", "read": ".*"}
-    return [
-        {"user": user.name, "vhost": vhost.name, **everything} for user in users for vhost in vhosts
+def _permissions(broker: Broker, notes: list[str]) -> list[Row]:
+    """What is in force."""
+    found: list[Row] = []
+    for user, vhost, one in broker.permissions.rows():
+        if len(found) >= PERMISSION_ROWS_MAX:
+            notes.append(f"permissions: more than {PERMISSION_ROWS_MAX}; the others are left out")
+            break
+        rights = {"configure": one.configure, "write": one.write, "read": one.read}
+        found.append({"user": user, "vhost": vhost, **rights})
+    return found
+
+
+def _topic_permissions(broker: Broker, notes: list[str]) -> list[Row]:
+    rows = islice(broker.permissions.topic_rows(), PERMISSION_ROWS_MAX + 1)
+    found: list[Row] = [
+        {"user": user, "vhost": vhost, "exchange": exchange, "write": one.write, "read": one.read}
+        for user, vhost, exchange, one in rows
     ]
+    if len(found) > PERMISSION_ROWS_MAX:
+        notes.append(f"topic permissions: more than {PERMISSION_ROWS_MAX}; the others are left out")
+    return found[:PERMISSION_ROWS_MAX]
 
 
 def _queues(vhost: VirtualHost) -> list[QueueActor]:

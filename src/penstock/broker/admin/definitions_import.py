@@ -41,7 +41,6 @@ from penstock.broker.admin.definitions_rows import (
 from penstock.broker.admin.restore import LOOPBACK_ONLY
 from penstock.broker.broker import Broker
 from penstock.broker.policy.policies import COMPONENT as OPERATOR_POLICY
-from penstock.broker.policy.policies import compile_pattern
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.entry_limits import COMPONENT as VHOST_LIMITS
 from penstock.broker.session.entry_limits import QUEUES, USER, VHOST, check_limits
@@ -52,12 +51,22 @@ from penstock.broker.session.passwords import (
     hash_password,
     is_password,
 )
+from penstock.broker.vhost.patterns import compile_pattern
 from penstock.broker.vhost.queue_arguments import (
     TYPE_KEY,
     check_exchange,
     check_properties,
     check_queue,
     check_type,
+)
+from penstock.broker.vhost.rights import (
+    READ,
+    RIGHTS,
+    WRITE,
+    Permission,
+    TopicPermission,
+    check_permission,
+    check_topic_permission,
 )
 from penstock.broker.vhost.stream_arguments import STREAM
 from penstock.broker.vhost.vhost import PREDECLARED
@@ -72,9 +81,10 @@ from penstock.routing.exchange import Exchange
 from penstock.routing.factory import EXCHANGE_KINDS, make_exchange
 
 QUIET_GLOBALS: Final = ("cluster_name", "cluster_tags")
-EVERYTHING: Final = ".*"
-TAGS: Final = frozenset(("administrator", "management", "monitoring", "policymaker"))
-"""RabbitMQ's own for its management pages, which every one of its exports has."""
+TAGS: Final = frozenset(
+    ("administrator", "impersonator", "management", "monitoring", "none", "policymaker")
+)
+"""RabbitMQ's own. Others are kept, and say nothing here."""
 RESERVED: Final = "amq."
 OTHERWISE: Final = "is there with other properties, and stays so"
 CLASSIC: Final = "classic"
@@ -133,6 +143,7 @@ def importing(broker: Broker, definitions: Row, vhost: str = "") -> Steps[Import
             "users": len(wanted.users),
             "limits": len(wanted.limits),
             "policies": len(wanted.policies),
+            "permissions": len(wanted.permissions) + len(wanted.topic_permissions),
             **counts,
         },
         tuple(wanted.notes),
@@ -143,7 +154,8 @@ class Importer:
     """What one file asks for, to be done in this order.
 
     vhosts, users: new, or to be set; limits: as (kind, name, limits); policies: with whether each
-    is an operator policy; exchanges, queues: new ones by virtual host and name; notes: what is
+    is an operator policy; permissions: by user and virtual host; topic_permissions: by exchange
+    besides; exchanges, queues: new ones by virtual host and name; notes: what is
     passed over, and why.
     """
 
@@ -154,6 +166,8 @@ class Importer:
         self.users: list[UserConfig] = []
         self.limits: list[tuple[str, str, Row]] = []
         self.policies: list[tuple[Policy, bool]] = []
+        self.permissions: dict[tuple[str, str], Permission] = {}
+        self.topic_permissions: dict[tuple[str, str, str], TopicPermission] = {}
         self.exchanges: dict[tuple[str, str], Exchange] = {}
         self.queues: dict[tuple[str, str], QueuePlan] = {}
         self.bindings: list[BindingPlan] = []
@@ -177,6 +191,7 @@ class Importer:
         stores = sum(1 for one in self.exchanges.values() if isinstance(one, DelayedExchange))
         topology = len(self.exchanges) + stores + len(self.queues) + len(self.bindings)
         rules = len(self.limits) + len(self.policies)
+        rules += len(self.permissions) + len(self.topic_permissions)
         return topology + rules + len(self.vhosts) + len(self.users)
 
     # -- reading ---------------------------------------------------------------------------------
@@ -253,16 +268,31 @@ class Importer:
             self._note(place, f"{first}: without the tags {', '.join(dropped)}")
 
     def permission(self, place: str, row: Row) -> None:
-        asked = [text_at(place, row, key, EVERYTHING) for key in ("configure", "write", "read")]
-        if any(one != EVERYTHING for one in asked):
-            user, vhost = text_at(place, row, "user"), self.vhost_of(place, row)
-            self._note(
-                place,
-                f"user '{user}' in vhost '{vhost}' may do everything: permissions are not enforced",
-            )
+        user, vhost = self._user_of(place, row), self.vhost_of(place, row)
+        permission = Permission(*(text_at(place, row, key) for key in RIGHTS))
+        try:
+            check_permission(permission)
+        except OperatorError as error:
+            raise fault(place, str(error)) from error
+        # What a user of the configuration has anyway need not be kept.
+        if user not in self._configured or permission != self.broker.permissions.of(user, vhost):
+            self.permissions[user, vhost] = permission
 
     def topic_permission(self, place: str, row: Row) -> None:
-        self._note(place, "topic permissions are not enforced")
+        user, vhost = self._user_of(place, row), self.vhost_of(place, row)
+        exchange = text_at(place, row, "exchange")
+        permission = TopicPermission(text_at(place, row, WRITE), text_at(place, row, READ))
+        try:
+            check_topic_permission(permission)
+        except OperatorError as error:
+            raise fault(place, str(error)) from error
+        self.topic_permissions[user, vhost, exchange] = permission
+
+    def _user_of(self, place: str, row: Row) -> str:
+        user = text_at(place, row, "user")
+        if user not in self._users:
+            raise fault(f"{place}.user", f"there is no user '{user}', here or in the file")
+        return user
 
     def parameter(self, place: str, row: Row) -> None:
         component = text_at(place, row, "component")
@@ -466,6 +496,12 @@ class Importer:
             broker.limits.set(kind, name, limits)
         for policy, is_operator in self.policies:
             broker.policy_manager.set(policy, is_operator)
+            yield 0.0
+        for (user_name, vhost), permission in self.permissions.items():
+            broker.permissions.set(user_name, vhost, permission)
+            yield 0.0
+        for (user_name, vhost, name), topic in self.topic_permissions.items():
+            broker.permissions.set_topic(user_name, vhost, name, topic)
             yield 0.0
         counts = {"exchanges": 0, "queues": 0, "bindings": 0}
         for (vhost, _), exchange in self.exchanges.items():

@@ -8,7 +8,7 @@ no longer names comes back if something in it was kept.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from penstock.base.config import UserConfig
 from penstock.base.errors import OperatorError, PeerError
@@ -20,6 +20,8 @@ from penstock.broker.policy.policies import COMPONENT as OPERATOR_POLICY
 from penstock.broker.policy.policies import POLICY_COMPONENT
 from penstock.broker.session.entry_limits import COMPONENT as VHOST_LIMITS
 from penstock.broker.session.entry_limits import USER, USER_COMPONENT, VHOST
+from penstock.broker.session.permissions import COMPONENT as PERMISSIONS
+from penstock.broker.session.permissions import TOPIC_COMPONENT as TOPIC_PERMISSIONS
 from penstock.broker.stream.stream_groups import COMPONENT as STREAM_GROUP
 from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
@@ -32,6 +34,7 @@ from penstock.broker.vhost.catalogue_rows import (
     VhostRow,
     arguments_table,
 )
+from penstock.broker.vhost.rights import Permission, TopicPermission
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.routing.destination import Destination
 from penstock.routing.factory import make_exchange
@@ -63,7 +66,19 @@ def restore(broker: Broker, kept: StoredCatalogue) -> Restored:
     _each(kept.exchanges, _exchange, broker, done)
     _each(kept.queues, _queue, broker, done)
     _each(kept.bindings, _binding, broker, done)
+    _note_idle(broker, done)
     return done
+
+
+def _note_idle(broker: Broker, done: Restored) -> None:
+    """Who was made before permissions were kept, or was never given any."""
+    able = {user for user, _, _ in broker.permissions.rows()}
+    for name in broker.access.users:
+        if name not in able and name not in broker.permissions.configured:
+            done.notes.append(
+                f"user '{name}' may open no virtual host: no permissions were set for it, see "
+                "`penstock permissions set`"
+            )
 
 
 def _each(
@@ -119,8 +134,20 @@ def _parameter(broker: Broker, row: ParameterRow, done: Restored) -> None:
         _limits(broker, VHOST, row.vhost, value)
     elif row.component == USER_COMPONENT and row.name in broker.access.users:
         _limits(broker, USER, row.name, value)
+    elif row.component in (PERMISSIONS, TOPIC_PERMISSIONS):
+        _rights(broker, row, value, done)
     else:
         done.notes.append(f"{row.component} '{row.name}' is kept, and has no effect")
+
+
+def _rights(broker: Broker, row: ParameterRow, value: Any, done: Restored) -> None:
+    _home(broker, row.vhost, done)
+    if row.component == TOPIC_PERMISSIONS:
+        topics = {name: TopicPermission(*rights) for name, rights in value.items()}
+        broker.permissions.bring_back_topics(row.name, row.vhost, topics)
+    else:
+        permission = None if value is None else Permission(**value)
+        broker.permissions.bring_back(row.name, row.vhost, permission)
 
 
 def _limits(broker: Broker, kind: str, name: str, value: dict[str, object]) -> None:

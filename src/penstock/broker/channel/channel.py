@@ -33,6 +33,7 @@ from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.channel.transactions import Transaction
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.vhost.rights import Rights
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
@@ -257,7 +258,7 @@ class Channel(LaneReceiver):
         output: Output,
         verbs: Verbs,
         vhost: VirtualHost,
-        user: str,
+        rights: Rights,
         account: Account,
         strategy: Strategy,
         lot: ParkingLot,
@@ -302,7 +303,7 @@ class Channel(LaneReceiver):
             strategy,
             is_parking,
             self.parking,
-            PropertyRules(user, frame_bytes_max),
+            PropertyRules(rights, frame_bytes_max),
             self.give_back,
             output,
             self.answering,

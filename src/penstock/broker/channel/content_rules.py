@@ -9,6 +9,7 @@ from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.vhost.equivalence import type_name
+from penstock.broker.vhost.rights import Rights
 from penstock.broker.vhost.vhost import REPLY_TO_NAME
 from penstock.protocol.content import Message, make_content
 from penstock.protocol.property_lookup import (
@@ -42,12 +43,12 @@ def headers_of(message: Message) -> Table:
 
 class PropertyRules:
     """What one channel looks at in the properties of its publishes. reply_queue: name of its
-    direct reply-to queue, "" for none."""
+    direct reply-to queue, "" for none; rights: who publishes, and what he may."""
 
-    __slots__ = ("frame_bytes_max", "reply_queue", "user")
+    __slots__ = ("frame_bytes_max", "reply_queue", "rights")
 
-    def __init__(self, user: str, frame_bytes_max: int) -> None:
-        self.user = user
+    def __init__(self, rights: Rights, frame_bytes_max: int) -> None:
+        self.rights = rights
         self.frame_bytes_max = frame_bytes_max
         self.reply_queue = ""
 
@@ -82,10 +83,11 @@ class PropertyRules:
         end = int(message.header_bytes) + 7
         if raw[20] & FLAG_USER_ID:
             claimed = user_id(raw, RAW_OFFSET, end)
-            if claimed != self.user:
+            user = self.rights.user
+            if claimed != user and not self.rights.is_impersonator:
                 raise ChannelFault(
                     406,
-                    f"user_id property set to '{claimed}' but authenticated user was '{self.user}'",
+                    f"user_id property set to '{claimed}' but authenticated user was '{user}'",
                     60,
                     40,
                 )

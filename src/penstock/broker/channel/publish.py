@@ -33,6 +33,7 @@ from penstock.broker.channel.route import Route, short_text
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
 from penstock.broker.stream.internal_stream import refuse_internal
+from penstock.broker.vhost.rights import EXCHANGE, WRITE
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
@@ -505,12 +506,15 @@ class Publisher(Answerable):
         bits: i64 = i64(method[at])
         if (bits & 2) != 0 and not self.vhost.allows_immediate:
             raise ConnectionFault(540, "immediate=true", 60, 40)
+        rights = self.rules.rights
+        rights.check(WRITE, EXCHANGE, exchange_name, 60, 40)
         exchange = self.vhost.find_exchange(exchange_name)
         if exchange is None:
             raise ChannelFault(
                 404, f"no exchange '{exchange_name}' in vhost '{self.vhost.name}'", 60, 40
             )
         refuse_internal(self.vhost, exchange, key)
+        rights.check_topic(WRITE, exchange_name, exchange.kind, key, 60, 40)
         if len(self.cache) >= ROUTE_CACHE_ENTRIES.default:
             self.cache.clear()
         self.last_route = None
@@ -534,10 +538,19 @@ class Publisher(Answerable):
         headers: Table = {}
         if (message.raw[19] & FLAG_HEADERS) != 0:
             keys = self.rules.routing_keys(message, route.address.routing_key)
+            self._check_copies(route, keys)
             headers = self.rules.headers(message)
         if self.vhost.router.property_exchanges > 0:
             headers = with_properties(message.header(), headers)
         return self.vhost.route(route.exchange, keys, headers)
+
+    def _check_copies(self, route: Route, keys: list[str]) -> None:
+        """The keys of CC and BCC are as good as the routing key, and no way around rights."""
+        rights = self.rules.rights
+        if len(keys) > 1 and rights.has_topics():
+            exchange = route.exchange
+            for key in keys:
+                rights.check_topic(WRITE, exchange.name, exchange.kind, key, 60, 40)
 
     def _lanes_of(self, targets: list[QueueTarget]) -> list[Lane]:
         lanes: list[Lane] = []

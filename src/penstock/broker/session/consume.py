@@ -79,7 +79,7 @@ class Consuming:
         if q.queue == REPLY_TO_NAME:
             actor = self._reply_queue(channel, q)
         else:
-            actor = self.declarations.queue(int(channel.number), q.queue, 60, 20)
+            actor = self.declarations.readable(int(channel.number), q.queue, 60, 20)
         check_consumer(actor.name, actor.vhost, actor.arguments, q, channel.prefetch)
         is_single = actor.choice is not None and actor.choice.is_single
         if actor.exclusive_consumer is not None or (q.exclusive and (is_single or actor.consumers)):
@@ -150,7 +150,7 @@ class Consuming:
             self.session.vhost.remove_queue(actor)
 
     def get(self, channel: Channel, q: m.BasicGet) -> m.Method | None:
-        actor = self.declarations.queue(int(channel.number), q.queue, 60, 70)
+        actor = self.declarations.readable(int(channel.number), q.queue, 60, 70)
         if actor.exclusive_consumer is not None:
             raise _in_exclusive_use(actor, 70)
         actor.check_verb("basic.get", 60, 70)

@@ -13,6 +13,7 @@ from penstock.broker.vhost.queue_arguments import (
     check_queue,
     check_type,
 )
+from penstock.broker.vhost.rights import CONFIGURE, EXCHANGE, QUEUE, READ, WRITE
 from penstock.broker.vhost.vhost import REPLY_PREFIX, REPLY_TO_NAME
 from penstock.protocol import methods as m
 from penstock.routing.exchange import Exchange
@@ -61,10 +62,16 @@ class Declarations:
         else:
             check_kind(q.type)
             self._not_default(name, 40, 10)
+            rights = self.session.rights
+            rights.check(CONFIGURE, EXCHANGE, name, 40, 10)
             found = vhost.find_exchange(name)
             if found is None:
                 self._not_reserved("exchange", name, 40)
                 check_exchange(name, vhost.name, q.arguments)
+                alternate = q.arguments.get("alternate-exchange")
+                if isinstance(alternate, str):
+                    rights.check(READ, EXCHANGE, name, 40, 10)
+                    rights.check(WRITE, EXCHANGE, alternate, 40, 10)
                 made = make_exchange(
                     q.type, name, q.durable, q.auto_delete, q.internal, q.arguments
                 )
@@ -105,6 +112,7 @@ class Declarations:
                 40,
                 20,
             )
+        self.session.rights.check(CONFIGURE, EXCHANGE, name, 40, 20)
         if found is not None:
             if q.if_unused and not found.is_unused:
                 raise ChannelFault(
@@ -114,16 +122,14 @@ class Declarations:
         return None if q.no_wait else m.ExchangeDeleteOk()
 
     def exchange_bind(self, number: int, q: m.ExchangeBind) -> m.Method | None:
-        self._not_default(q.destination, 40, 30)
-        self._not_default(q.source, 40, 30)
+        self._may_bind(EXCHANGE, q.destination, q.source, q.routing_key, 40, 30)
         source = self._exchange(q.source, 40, 30)
         destination = self._exchange(q.destination, 40, 30)
         self.session.vhost.bind(source, destination, q.routing_key, q.arguments, 40)
         return None if q.no_wait else m.ExchangeBindOk()
 
     def exchange_unbind(self, number: int, q: m.ExchangeUnbind) -> m.Method | None:
-        self._not_default(q.destination, 40, 40)
-        self._not_default(q.source, 40, 40)
+        self._may_bind(EXCHANGE, q.destination, q.source, q.routing_key, 40, 40)
         source = self.session.vhost.find_exchange(q.source)
         destination = self.session.vhost.find_exchange(q.destination)
         if source is not None and destination is not None:
@@ -158,6 +164,9 @@ class Declarations:
     def _declare(self, name: str, q: m.QueueDeclare) -> QueueActor:
         vhost = self.session.vhost
         owner = self.session.owner if q.exclusive else ""
+        rights = self.session.rights
+        fresh = self.session.host.fresh_name("amq.gen-") if name == "" else name
+        rights.check(CONFIGURE, QUEUE, fresh, 50, 10)
         check_queue(name, vhost.name, q.arguments)
         check_type(name, vhost.name, q.arguments)
         found = vhost.queues.get(name) if name != "" else None
@@ -180,10 +189,13 @@ class Declarations:
             )
             return found
         check_properties(name, vhost.name, q.durable, q.auto_delete, q.exclusive, q.arguments)
-        if name == "":
-            name = self.session.host.fresh_name("amq.gen-")
-        else:
+        if name != "":
             self._not_reserved("queue", name, 50)
+        name = fresh
+        letters = q.arguments.get("x-dead-letter-exchange")
+        if isinstance(letters, str):
+            rights.check(READ, QUEUE, name, 50, 10)
+            rights.check(WRITE, EXCHANGE, letters, 50, 10)
         vhost.check_room(name)
         actor = self.session.host.make_queue(
             vhost, name, q.durable, q.auto_delete, owner, q.arguments
@@ -194,7 +206,7 @@ class Declarations:
     def queue_bind(self, number: int, q: m.QueueBind) -> m.Method | None:
         name = self._named(number, q.queue, 50, 20)
         key = name if q.routing_key == "" and q.queue == "" else q.routing_key
-        self._not_default(q.exchange, 50, 20)
+        self._may_bind(QUEUE, name, q.exchange, key, 50, 20)
         exchange = self._exchange(q.exchange, 50, 20)
         target = self.queue(number, name, 50, 20).target
         self.session.vhost.bind(exchange, target, key, q.arguments, 50)
@@ -203,7 +215,7 @@ class Declarations:
     def queue_unbind(self, number: int, q: m.QueueUnbind) -> m.Method | None:
         name = self._named(number, q.queue, 50, 50)
         key = name if q.routing_key == "" and q.queue == "" else q.routing_key
-        self._not_default(q.exchange, 50, 50)
+        self._may_bind(QUEUE, name, q.exchange, key, 50, 50)
         vhost = self.session.vhost
         actor = vhost.queues.get(name)
         exchange = vhost.find_exchange(q.exchange)
@@ -215,7 +227,7 @@ class Declarations:
         return m.QueueUnbindOk()
 
     def queue_purge(self, number: int, q: m.QueuePurge) -> m.Method | None:
-        actor = self.queue(number, q.queue, 50, 30)
+        actor = self.readable(number, q.queue, 50, 30)
         actor.check_ending("purge", 30)
         actor.check_verb("queue.purge", 50, 30)
         count = actor.purge()
@@ -228,6 +240,7 @@ class Declarations:
         hold."""
         vhost = self.session.vhost
         name = self._named(number, q.queue, 50, 40)
+        self.session.rights.check(CONFIGURE, QUEUE, name, 50, 40)
         actor = self._find(name)
         if actor is None:
             return None
@@ -239,6 +252,12 @@ class Declarations:
         if q.if_empty and actor.messages.ready_count() > 0:
             raise ChannelFault(406, f"queue '{name}' in vhost '{vhost.name}' not empty", 50, 40)
         return actor
+
+    def readable(self, number: int, name: str, class_id: int, method_id: int) -> QueueActor:
+        """As `queue`, if the user may read it. Raises: ChannelFault 403 before anything else."""
+        name = self._named(number, name, class_id, method_id)
+        self.session.rights.check(READ, QUEUE, name, class_id, method_id)
+        return self.queue(number, name, class_id, method_id)
 
     def queue(self, number: int, name: str, class_id: int, method_id: int) -> QueueActor:
         """The queue `name` ("" for the channel's last declared one), not locked by another.
@@ -252,6 +271,19 @@ class Declarations:
         # What this connection published before has to be in the queue before anybody looks at it.
         actor.catch_up()
         return actor
+
+    def _may_bind(
+        self, kind: str, name: str, source: str, key: str, class_id: int, method_id: int
+    ) -> None:
+        """To write to what is bound, and to read what it is bound to: binding and unbinding."""
+        rights = self.session.rights
+        rights.check(WRITE, kind, name, class_id, method_id)
+        self._not_default(name, class_id, method_id)
+        self._not_default(source, class_id, method_id)
+        rights.check(READ, EXCHANGE, source, class_id, method_id)
+        found = self.session.vhost.find_exchange(source)
+        if found is not None:
+            rights.check_topic(READ, source, found.kind, key, class_id, method_id)
 
     def _find(self, name: str) -> QueueActor | None:
         """The queue `name`. What direct reply-to has made is none to its clients, as in RabbitMQ:

@@ -234,7 +234,12 @@ class Negotiator(ConnectionVerbs):
         vhost = host.enter_vhost(method.virtual_host, credentials.user)
         is_emulating = host.context.profile.name.startswith("rabbitmq-")
         self.session = Session(
-            connection, credentials.user, vhost, host, self.capabilities, is_emulating
+            connection,
+            host.permissions.rights(credentials.user, vhost.name),
+            vhost,
+            host,
+            self.capabilities,
+            is_emulating,
         )
         properties = self.client_properties
         if host.context.profile.broadcasts_flow:
@@ -303,7 +308,7 @@ class Negotiator(ConnectionVerbs):
             connection.output,
             verbs,
             session.vhost,
-            session.user,
+            session.rights,
             connection.account,
             connection.strategy,
             connection.lot,

@@ -13,8 +13,10 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.session.guessing import Guessing
+from penstock.broker.session.permissions import Permissions
 from penstock.broker.transaction.transaction_manager import TransactionManager
 from penstock.broker.vhost.context import Context
+from penstock.broker.vhost.rights import Rights
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
@@ -32,6 +34,7 @@ class SessionHost:
 
     context: Context
     access: Access
+    permissions: Permissions
     guessing: Guessing
     cleanup: Cleanup
     notifier_rules: NotifierRules
@@ -50,11 +53,15 @@ class SessionHost:
         return prefix + urlsafe_b64encode(self.context.chance.token(16)).decode().rstrip("=")
 
     def enter_vhost(self, name: str, user: str) -> VirtualHost:
-        """Raises: ConnectionFault 530 if there is none, or no room for a connection of `user`."""
+        """Raises: ConnectionFault 530 if there is none, no room for a connection of `user`, or
+        nothing that `user` may do there."""
         vhost = self.context.vhosts.get(name)
         if vhost is None:
             raise ConnectionFault(530, f"vhost {name} not found", 10, 40)
         self.limits.check_connection(name, user)
+        if self.permissions.of(user, name) is None:
+            text = f"access to vhost '{name}' refused for user '{user}'"
+            raise ConnectionFault(530, text, 10, 40)
         return vhost
 
 
@@ -62,23 +69,28 @@ class Session:
     """One authenticated user's connection to one virtual host. is_emulating: what RabbitMQ does
     not implement is refused, as it refuses it."""
 
-    __slots__ = ("capabilities", "connection", "host", "is_emulating", "user", "vhost")
+    __slots__ = ("capabilities", "connection", "host", "is_emulating", "rights", "vhost")
 
     def __init__(
         self,
         connection: Connection,
-        user: str,
+        rights: Rights,
         vhost: VirtualHost,
         host: SessionHost,
         capabilities: frozenset[str],
         is_emulating: bool,
     ) -> None:
         self.connection = connection
-        self.user = user
+        self.rights = rights
         self.vhost = vhost
         self.host = host
         self.capabilities = capabilities
         self.is_emulating = is_emulating
+
+    @property
+    def user(self) -> str:
+        """Who has logged in."""
+        return self.rights.user
 
     @property
     def owner(self) -> str:

@@ -81,8 +81,9 @@ class Ask:
         return value
 
     def queue(self, name: str) -> QueueActor:
-        """The queue that the argument `name` names. Raises: ChannelFault 404, 405, 406."""
-        return self.declarations.queue(self.number, self.text(name), CLASS_ID, METHOD_ID)
+        """The queue that the argument `name` names. Raises: ChannelFault 403 unless the user may
+        read it, 404, 405, 406."""
+        return self.declarations.readable(self.number, self.text(name), CLASS_ID, METHOD_ID)
 
 
 def refused(text: str, code: int = 406) -> ChannelFault:

@@ -15,6 +15,7 @@ from penstock.broker.channel.route import short_text
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.expiry_and_limits import ExpiryAndLimits
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.vhost.rights import EXCHANGE, WRITE, Rights
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.content import Address, Message, shared_of
 from penstock.protocol.property_lookup import FLAG_HEADERS
@@ -77,12 +78,18 @@ class _Way:
         self.needs_headers = vhost.router.needs_headers(exchange)
         self.actors: tuple[QueueActor, ...] | None = None
 
+    def check(self, rights: Rights) -> None:
+        """Rights may have gone since the messages came. Raises: ChannelFault 403."""
+        name, key = self.address.exchange, self.address.routing_key
+        rights.check(WRITE, EXCHANGE, name, 60, 40)
+        rights.check_topic(WRITE, name, self.exchange.kind, key, 60, 40)
+
 
 def route_all(vhost: VirtualHost, rules: PropertyRules, messages: list[Message]) -> list[Routed]:
     """Route `messages`, which were checked when they came, as they would be published now.
 
-    Raises: ChannelFault 404 for an exchange that is gone, 406 for a mandatory one that reaches no
-    queue, `immediate`, and a mandatory one that is delayed."""
+    Raises: ChannelFault 403, 404 for an exchange that is gone, 406 for a mandatory one that reaches
+    no queue, `immediate`, and a mandatory one that is delayed."""
     ways: dict[bytes, _Way] = {}
     found: list[Routed] = []
     for message in messages:
@@ -90,6 +97,7 @@ def route_all(vhost: VirtualHost, rules: PropertyRules, messages: list[Message])
         way = ways.get(method)
         if way is None:
             way = ways[method] = _Way(vhost, method)
+            way.check(rules.rights)
             if way.is_immediate:
                 raise refused("publishes of a transaction cannot be immediate")
         has_headers = message.raw[19] & FLAG_HEADERS != 0

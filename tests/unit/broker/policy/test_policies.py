@@ -7,7 +7,8 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.base.limits import PATTERN_BYTES, POLICIES_PER_VHOST
 from penstock.base.policy import Policy
-from penstock.broker.policy.policies import Policies, compile_pattern
+from penstock.broker.policy.policies import Policies
+from penstock.broker.vhost.patterns import compile_pattern
 from penstock.queues.applied import Applied
 from tests.definitions import policies_in
 

@@ -1,0 +1,146 @@
+"""Permissions while the broker runs: set, taken away, kept; reliability F101, F103 to F105.
+
+RabbitMQ's answers to each operation are compared in tests/conformance/test_permissions.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.base.config import UserConfig
+from penstock.base.errors import OperatorError
+from penstock.base.limits import PERMISSIONS_MAX, RIGHTS_REMEMBERED
+from penstock.broker.session.passwords import SHA256, hash_password
+from penstock.broker.vhost.rights import FULL, READ, WRITE, Permission, Rights, TopicPermission
+from penstock.protocol import methods as m
+from tests.unit.broker.peer import Bed
+from tests.unit.server.durable_bed import DurableBed
+
+GUEST = "guest"
+
+
+def app() -> UserConfig:
+    """A user that the configuration does not name."""
+    return UserConfig("app", "", False, (), hash_password("pw", b"salt"), SHA256)
+
+
+def test_a_publish_that_has_its_route_is_refused_when_the_right_goes() -> None:
+    """F105: the route is remembered by the bytes of the method, and the right is gone at once."""
+    bed = Bed()
+    peer = bed.connect()
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    peer.publish("q", b"one", b"two")
+    bed.broker.permissions.set(GUEST, "/", Permission(".*", "^x", ".*"))
+    peer.publish("q", b"three")
+    close = peer.one(m.ChannelClose)
+    assert (close.reply_code, close.class_id, close.method_id) == (403, 60, 40)
+    assert bed.actor("q").messages.ready_count() == 2
+    bed.settle()
+
+
+def test_rights_of_others_and_of_other_virtual_hosts_do_not_move() -> None:
+    bed = Bed(vhosts=("/", "t"), users=(UserConfig(GUEST, GUEST), UserConfig("other", "other")))
+    peers = [bed.connect("here"), bed.connect("there", vhost="t")]
+    bed.broker.permissions.set("other", "/", Permission())
+    bed.broker.permissions.set(GUEST, "t", Permission("", "", ""))
+    peers[0].call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    peers[1].say(1, m.QueueDeclare("q"))
+    assert peers[1].one(m.ChannelClose).reply_code == 403
+
+
+def test_a_user_of_the_configuration_may_do_everything_until_something_is_set() -> None:
+    bed = Bed()
+    permissions = bed.broker.permissions
+    assert permissions.of(GUEST, "/") == FULL
+    permissions.clear(GUEST, "/")
+    assert permissions.of(GUEST, "/") is None and list(permissions.rows()) == []
+    bed.broker.set_user(app())
+    assert permissions.of("app", "/") is None
+
+
+def test_what_is_set_outlives_the_broker(tmp_path: Path) -> None:
+    bed = DurableBed(tmp_path / "db")
+    bed.broker.set_user(app())
+    permissions = bed.broker.permissions
+    permissions.set("app", "/", Permission("^a", "^b", ""))
+    permissions.set_topic("app", "/", "amq.topic", TopicPermission("^a", ""))
+    permissions.set_topic("app", "/", "gone", TopicPermission("^a", ""))
+    permissions.clear_topics("app", "/", "gone")
+    permissions.clear(GUEST, "/")
+    bed.close()
+    again = DurableBed(tmp_path / "db")
+    permissions = again.broker.permissions
+    assert list(permissions.rows()) == [("app", "/", Permission("^a", "^b", ""))]
+    rows = [("app", "/", "amq.topic", TopicPermission("^a", ""))]
+    assert list(permissions.topic_rows()) == rows
+    rights = permissions.rights("app", "/")
+    assert rights.may_topic(WRITE, "amq.topic", "ab") and not rights.may_topic(
+        READ, "amq.topic", "ab"
+    )
+    permissions.clear("app", "/")
+    permissions.clear_topics("app", "/")
+    again.close()
+    last = DurableBed(tmp_path / "db")
+    assert list(last.broker.permissions.rows()) == []
+    assert list(last.broker.permissions.topic_rows()) == []
+    assert last.restored.notes == [
+        "user 'app' may open no virtual host: no permissions were set for it, see "
+        "`penstock permissions set`"
+    ]
+    last.close()
+
+
+def test_what_cannot_be_changes_nothing() -> None:
+    permissions = Bed().broker.permissions
+    with pytest.raises(OperatorError, match="look-ahead"):
+        permissions.set(GUEST, "/", Permission(".*", "(?!a)", ".*"))
+    with pytest.raises(OperatorError, match="1024 bytes"):
+        permissions.set_topic(GUEST, "/", "x", TopicPermission("a" * 1025, ""))
+    with pytest.raises(OperatorError, match="no vhost 'v'; one of: /"):
+        permissions.set(GUEST, "v", FULL)
+    with pytest.raises(OperatorError, match="no user 'u'; one of: guest"):
+        permissions.clear("u", "/")
+    assert permissions.of(GUEST, "/") == FULL and list(permissions.topic_rows()) == []
+
+
+def test_there_are_no_more_than_may_be() -> None:
+    permissions = Bed().broker.permissions
+    for number in range(PERMISSIONS_MAX.default):
+        permissions.bring_back(f"u{number}", "/", FULL)
+    with pytest.raises(OperatorError, match="permissions_max"):
+        permissions.set(GUEST, "/", FULL)
+    permissions.users = {"u1": app()}
+    permissions.set("u1", "/", Permission())
+
+
+def test_names_in_patterns_of_topics_are_no_patterns() -> None:
+    """F101."""
+    for user, key in ((".*", "me"), ("{vhost}", "/"), ("a|b", "a"), ("(", "x")):
+        rights = Rights(user, "/")
+        rights.change(FULL, {"x": TopicPermission("^{username}$", "^{vhost}-{client_id}$")})
+        assert not rights.may_topic(WRITE, "x", key) and rights.may_topic(WRITE, "x", user)
+        assert rights.may_topic(READ, "x", "/-{client_id}") and rights.may_topic(READ, "y", key)
+
+
+def test_a_name_that_makes_a_pattern_too_large_is_allowed_nothing() -> None:
+    rights = Rights("u" * 255, "/")
+    rights.change(FULL, {"x": TopicPermission("{username}" * 100, "")})
+    assert not rights.may_topic(WRITE, "x", "u" * 25_500)
+
+
+def test_no_more_answers_are_remembered_than_may_be() -> None:
+    rights = Rights(GUEST, "/")
+    rights.change(Permission("", "^a", ""), {})
+    for number in range(3 * RIGHTS_REMEMBERED.default):
+        assert rights.may(WRITE, f"a{number}") and not rights.may(WRITE, f"b{number}")
+    assert len(rights._answers) <= RIGHTS_REMEMBERED.default
+
+
+def test_a_message_in_the_name_of_another() -> None:
+    """user-id is checked, but of who has the tag impersonator."""
+    bed = Bed(users=(UserConfig(GUEST, GUEST, False, ("impersonator",)),))
+    rights = bed.broker.permissions.rights(GUEST, "/")
+    assert rights.is_impersonator
+    bed.broker.access.users[GUEST] = UserConfig(GUEST, GUEST)
+    bed.broker.permissions.user_changed(GUEST)
+    assert not rights.is_impersonator
