@@ -45,6 +45,7 @@ OPTIONAL = {
     "cryptography",
     "deltalake",
     "jinja2",
+    "jwt",
     "matplotlib",
     "numpy",
     "pandas",

@@ -65,6 +65,15 @@ class Config:
     tls_min_version: 1.2 or 1.3; tls_ciphers: of TLS 1.2, as OpenSSL writes lists, "" for its own;
     tls_user_from: where in a certificate the user's name is, see docs/security.md;
     tls_handshake_ms: see limits;
+    oauth_resource_server_id: what tokens name as their audience, "" for no logins by token;
+    oauth_issuer: who issues them, "" for anybody who has a key; oauth_jwks_file, oauth_jwks_url:
+    where keys are; oauth_jwks_ca: PEM file with the authorities of that address, "" for the
+    system's; oauth_secret: of HS256, "" for none; oauth_algorithms: that are accepted;
+    oauth_verify_aud, oauth_require_exp: whether tokens need an audience and an end;
+    oauth_scope_prefix: of scopes; oauth_additional_scopes_key: claims that hold more of them, paths
+    with dots, separated by spaces; oauth_scope_aliases: scopes by the name that stands for them;
+    oauth_preferred_username_claims: claims that name the user, before sub and client_id;
+    oauth_jwks_*: see limits;
     profile: flow profile name; queue_depth_bytes: depth mark of one queue, 0 for a fifth of
     memory_high_bytes; queue_max_length, queue_max_bytes: ready messages, and bytes of their bodies,
     in a queue that has no limit of its own, 0 for none; queue_overflow: what it does there, see
@@ -120,6 +129,21 @@ class Config:
     tls_ciphers: str = ""
     tls_user_from: str = "common_name"
     tls_handshake_ms: int = limits.TLS_HANDSHAKE_MS.default
+    oauth_resource_server_id: str = ""
+    oauth_issuer: str = ""
+    oauth_jwks_file: str = ""
+    oauth_jwks_url: str = ""
+    oauth_jwks_ca: str = ""
+    oauth_jwks_age_s: int = limits.OAUTH_JWKS_AGE_S.default
+    oauth_jwks_timeout_ms: int = limits.OAUTH_JWKS_TIMEOUT_MS.default
+    oauth_secret: str = field(default="", repr=False)
+    oauth_algorithms: tuple[str, ...] = ("RS256", "ES256", "HS256")
+    oauth_verify_aud: bool = True
+    oauth_require_exp: bool = True
+    oauth_scope_prefix: str = "{resource_server_id}."
+    oauth_additional_scopes_key: str = ""
+    oauth_scope_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    oauth_preferred_username_claims: tuple[str, ...] = ()
     profile: str = "penstock"
     vhosts: tuple[str, ...] = ("/",)
     users: tuple[UserConfig, ...] = (UserConfig("guest", "guest", True, ("administrator",)),)

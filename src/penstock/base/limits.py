@@ -75,6 +75,22 @@ TLS_HANDSHAKE_BYTES: Final = Limit(131_072, 16_384, 1_048_576, "bytes of a clien
 TLS_SILENT_BYTES: Final = Limit(131_072, 32_768, 16_777_216,
     "bytes of TLS in a row that carry no content, as updates of keys", GUARD, "server/net/tls",
     "the socket is closed")
+EARLY_METHODS: Final = Limit(64, 4, 4096, "methods before a login by token was answered", GUARD,
+    "broker/session/negotiate", "504 CHANNEL_ERROR closes the connection")
+OAUTH_JWKS_AGE_S: Final = Limit(300, 1, 86_400, "seconds", KEY, "server/net/token_checker",
+    "the keys of tokens are read again")
+OAUTH_JWKS_TIMEOUT_MS: Final = Limit(5000, 100, 60_000, "milliseconds", KEY,
+    "server/net/token_checker", "reading keys is given up, and those of before are used on")
+OAUTH_JWKS_BYTES: Final = Limit(262_144, 1024, 16_777_216, "bytes of a JWKS", GUARD,
+    "server/net/token_checker", "it is not read, and the keys of before are used on")
+OAUTH_KEYS: Final = Limit(64, 1, 4096, "keys of tokens", GUARD, "server/net/token_keys",
+    "the JWKS is not used, and the keys of before are used on")
+OAUTH_TOKEN_BYTES: Final = Limit(16_384, 4096, 1_048_576, "bytes of a token", GUARD,
+    "server/net/token_checker", "the login is refused")
+OAUTH_TOKENS: Final = Limit(256, 1, 65_536, "tokens that are being checked", GUARD,
+    "server/net/token_checker", "the login is refused")
+OAUTH_SCOPES: Final = Limit(2048, 1, 1_048_576, "scopes of a token", GUARD,
+    "broker/session/tokens", "the login is refused")
 HEARTBEAT_S: Final = Limit(60, 0, 65_535, "seconds", KEY, "protocol/heartbeat",
     "a peer silent for two intervals is closed")
 LINGER_MS: Final = Limit(30_000, 0, 600_000, "milliseconds", KEY, "server/net/lingering",

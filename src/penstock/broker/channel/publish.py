@@ -642,9 +642,13 @@ class Publisher(Answerable):
         self.parking.lane_opened(self.lanes[actor.name])
         del self.lanes[actor.name]
         del self.actors[actor.name]
+        self.forget_routes()
+        self.channel.wake()
+
+    def forget_routes(self) -> None:
+        """They are looked up anew, and so are rights."""
         self.cache.clear()
         self.last_route = None
-        self.channel.wake()
 
     def close(self) -> None:
         """The channel ends: queues take what they were handed or was parked, hops are unwired. A
@@ -658,8 +662,7 @@ class Publisher(Answerable):
             if lane not in lines:
                 self.actors.pop(name).detach(lane)
                 del self.lanes[name]
-        self.cache.clear()
-        self.last_route = None
+        self.forget_routes()
         if lines:
             parking.lot.node.rests[self.channel] = None
             self.vhost.listen(self.queue_gone)

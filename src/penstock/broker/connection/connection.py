@@ -314,7 +314,7 @@ class Connection(ChannelHost):
                 continue
             event = received.event
             if event is not None:
-                self._event(event)
+                self.hear(event)
                 if self.phase == PHASE_CLOSED:
                     return False
         return False
@@ -327,7 +327,8 @@ class Connection(ChannelHost):
                     raise ConnectionFault(504, "expected 'channel.open'", 60, 40)
                 self.parser.discard(number)
 
-    def _event(self, event: Event) -> None:
+    def hear(self, event: Event) -> None:
+        """The peer has said it, now or while its login was being checked."""
         if event.kind == EVENT_HEARTBEAT:
             return
         if event.channel == 0:
@@ -796,11 +797,8 @@ class Connection(ChannelHost):
     # -- state -----------------------------------------------------------------------------------
 
     def rest_state(self) -> int:
-        if not self.gate.is_open or self.is_told_blocked:
-            return BLOCKED
-        if self.rated is not None and self.rated.is_waiting():
-            return BLOCKED
-        return IDLE
+        is_waiting = self.rated is not None and self.rated.is_waiting()
+        return BLOCKED if is_waiting or self.is_told_blocked or not self.gate.is_open else IDLE
 
     def state(self, now_ns: int) -> str:
         """RabbitMQ's word for what the connection does now."""

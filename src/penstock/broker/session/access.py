@@ -52,9 +52,14 @@ class Access:
             )
         if user is None or not is_right:
             return f"user '{credentials.user}': invalid credentials"
-        if user.is_loopback_only and not is_loopback(peer_host):
+        return self.check_place(credentials.user, peer_host)
+
+    def check_place(self, name: str, peer_host: str) -> str:
+        """As `check`, of a user who has logged in, by where he comes from alone."""
+        user = self.users.get(name)
+        if user is not None and user.is_loopback_only and not is_loopback(peer_host):
             return (
-                f"user '{credentials.user}' can only connect via localhost, not from {peer_host}; "
+                f"user '{name}' can only connect via localhost, not from {peer_host}; "
                 "make another user for remote clients"
             )
         return ""

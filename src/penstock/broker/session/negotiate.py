@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
+from penstock.base.limits import EARLY_METHODS
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.channel.channel import Channel
 from penstock.broker.channel.parking import OpenedObserver
@@ -28,6 +29,8 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import TlsPeer
 from penstock.broker.session.session import Session, SessionHost
 from penstock.broker.session.teardown import Teardown
+from penstock.broker.session.token_session import TokenSession
+from penstock.broker.session.tokens import TokenFault, TokenUser, is_token
 from penstock.broker.session.verbs import ChannelVerbs
 from penstock.flow.due import Timer
 from penstock.flow.gate import Gate
@@ -68,6 +71,8 @@ class Negotiator(ConnectionVerbs):
     """One connection's cold side. `peer_host`: the address it comes from, without port;
     `tls_peer`: what is known by its TLS, None without; `offered`: the ways to log in; `is_known`:
     it has logged in; `delay`: until it is told that it has not, None before that;
+    `is_checking`: the token that it shows, and `deferred` is what it says meanwhile; `token`: with
+    which it has logged in, None for a password;
     `session`: set once the connection is open; `heartbeat`: once it is tuned; `since_ns`: when the
     peer connected, or when closing began: both have to come to an end (limits.HANDSHAKE_MS)."""
 
@@ -76,10 +81,12 @@ class Negotiator(ConnectionVerbs):
         "client_properties",
         "close_reason",
         "credentials",
+        "deferred",
         "delay",
         "handshake",
         "heartbeat",
         "host",
+        "is_checking",
         "is_known",
         "mechanism",
         "offered",
@@ -90,6 +97,7 @@ class Negotiator(ConnectionVerbs):
         "session",
         "since_ns",
         "tls_peer",
+        "token",
         "tuning",
         "verbs",
     )
@@ -106,6 +114,9 @@ class Negotiator(ConnectionVerbs):
         self.peer_host = peer_host
         self.peer = peer
         self.is_known = False
+        self.is_checking = False
+        self.deferred: list[Event] = []
+        self.token: TokenSession | None = None
         host.guessing.arrived(peer_host)
         self.tls_peer = tls_peer
         has_certificate = tls_peer is not None and tls_peer.user != ""
@@ -154,8 +165,15 @@ class Negotiator(ConnectionVerbs):
             return
         if connection.phase == PHASE_CLOSING or self.delay is not None:
             return
+        if self.is_checking:
+            self._defer(event)
+            return
         if connection.phase == PHASE_OPEN and isinstance(method, m.ConnectionUpdateSecret):
-            self._send(connection, m.ConnectionUpdateSecretOk())
+            answer = partial(self._send, connection, m.ConnectionUpdateSecretOk())
+            if self.token is None:
+                answer()
+            else:
+                self.token.update(method.new_secret, answer)
             return
         action = self.handshake.take_method(method)
         if action is HandshakeAction.AUTHENTICATE:
@@ -179,10 +197,49 @@ class Negotiator(ConnectionVerbs):
         certified = "" if self.tls_peer is None else self.tls_peer.user
         credentials = parse(self.mechanism, self.response, self.offered, certified)
         self.response = b""
+        tokens = self.host.tokens
+        if tokens is not None and not credentials.is_certified and is_token(credentials.password):
+            self.is_checking = True
+            judged = partial(self._judged, connection, credentials.user)
+            tokens.check(credentials.password, judged)
+            return
         refusal = self.host.access.check(credentials, self.peer_host)
         if refusal != "":
             self._refuse(connection, credentials.user, refusal)
             return
+        self._admit(connection, credentials)
+
+    def _judged(self, connection: Connection, claimed: str, found: TokenUser | TokenFault) -> None:
+        """The token was checked. What came meanwhile follows."""
+        self.is_checking = False
+        deferred, self.deferred = self.deferred, []
+        if connection.phase >= PHASE_CLOSING:
+            return
+        if isinstance(found, TokenFault):
+            self._refuse(connection, claimed, f"user '{claimed}': the token is refused: {found}")
+            return
+        refusal = self.host.access.check_place(found.name, self.peer_host)
+        if refusal != "":
+            self._refuse(connection, found.name, refusal)
+            return
+        self.token = TokenSession(self.host, connection, found)
+        self._admit(connection, Credentials(found.name, ""))
+        try:
+            for event in deferred:
+                connection.hear(event)
+        except PeerError as fault:
+            connection.fail(fault)
+
+    def _defer(self, event: Event) -> None:
+        """It waits until the login was answered. Raises: ConnectionFault 504 for too many."""
+        if len(self.deferred) >= EARLY_METHODS.default:
+            raise ConnectionFault(
+                504, f"more than {EARLY_METHODS.default} methods before the login was answered"
+            )
+        self.deferred.append(event)
+
+    def _admit(self, connection: Connection, credentials: Credentials) -> None:
+        """It has logged in."""
         self.host.guessing.known(self.peer_host)
         self.is_known = True
         self.credentials = credentials
@@ -231,11 +288,13 @@ class Negotiator(ConnectionVerbs):
         host = self.host
         credentials = self.credentials
         assert credentials is not None, "authentication comes before tuning"
-        vhost = host.enter_vhost(method.virtual_host, credentials.user)
+        name, token = method.virtual_host, self.token
+        vhost = host.enter_vhost(name, credentials.user)
+        rights = host.rights_in(name, credentials.user) if token is None else token.enter(name)
         is_emulating = host.context.profile.name.startswith("rabbitmq-")
         self.session = Session(
             connection,
-            host.permissions.rights(credentials.user, vhost.name),
+            rights,
             vhost,
             host,
             self.capabilities,
@@ -257,11 +316,16 @@ class Negotiator(ConnectionVerbs):
         connection.move(ENTERED)
         self._send(connection, m.ConnectionOpenOk())
         host.opened(connection)
+        if token is not None:
+            token.opened(self.verbs)
 
     # -- channels --------------------------------------------------------------------------------
 
     def without_channel(self, connection: Connection, event: Event) -> None:
         if connection.phase != PHASE_OPEN:
+            if self.is_checking:
+                self._defer(event)
+                return
             if connection.phase < PHASE_OPEN:
                 raise ConnectionFault(
                     504, f"unexpected method in connection state {self.handshake.stage.value}"
@@ -376,6 +440,8 @@ class Negotiator(ConnectionVerbs):
             self.host.guessing.known(self.peer_host)
         if self.delay is not None:
             self.host.context.dues.take_off(self.delay)
+        if self.token is not None:
+            self.token.ended()
         connection.notifier.ended()
         session = self.session
         if session is not None:

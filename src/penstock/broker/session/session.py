@@ -14,6 +14,7 @@ from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.session.guessing import Guessing
 from penstock.broker.session.permissions import Permissions
+from penstock.broker.session.tokens import TokenChecker
 from penstock.broker.transaction.transaction_manager import TransactionManager
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.rights import Rights
@@ -29,7 +30,7 @@ class SessionHost:
     properties: the server-properties of connection.start; make_queue: of a virtual host, by name,
     durable, auto_delete, owner and arguments; exchange_made: called before a declared exchange
     takes its first message; opened, closed: called for every connection; alarm_reason: the text of
-    connection.blocked.
+    connection.blocked; tokens: who verifies those that clients log in with, None where they cannot.
     """
 
     context: Context
@@ -47,22 +48,26 @@ class SessionHost:
     opened: Callable[[Connection], None]
     closed: Callable[[Connection], None]
     alarm_reason: Callable[[], str]
+    tokens: TokenChecker | None = None
 
     def fresh_name(self, prefix: str) -> str:
         """A fresh name: `prefix` and 22 random characters."""
         return prefix + urlsafe_b64encode(self.context.chance.token(16)).decode().rstrip("=")
 
     def enter_vhost(self, name: str, user: str) -> VirtualHost:
-        """Raises: ConnectionFault 530 if there is none, no room for a connection of `user`, or
-        nothing that `user` may do there."""
+        """Raises: ConnectionFault 530 if there is none, or no room for a connection of `user`."""
         vhost = self.context.vhosts.get(name)
         if vhost is None:
             raise ConnectionFault(530, f"vhost {name} not found", 10, 40)
         self.limits.check_connection(name, user)
+        return vhost
+
+    def rights_in(self, name: str, user: str) -> Rights:
+        """Raises: ConnectionFault 530 if there is nothing that `user` may do there."""
         if self.permissions.of(user, name) is None:
             text = f"access to vhost '{name}' refused for user '{user}'"
             raise ConnectionFault(530, text, 10, 40)
-        return vhost
+        return self.permissions.rights(user, name)
 
 
 class Session:

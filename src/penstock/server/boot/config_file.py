@@ -3,6 +3,7 @@
 host = "127.0.0.1"        port = 5672        profile = "penstock"
 [store]                   sync = "always"    sync_interval_ms = 200
 [tls]                     cert = "server.pem"               key = "server.key"
+[oauth]                   resource_server_id = "orders"     jwks_file = "keys.json"
 [[users]]                 name = "app"       password = "..."
 [[rates]]                 user = "app"       messages = 500      bytes = 1000000
 [[policies]]              name = "short"     pattern = "^logs"   definition = { max-length = 1000 }
@@ -20,7 +21,7 @@ from penstock.base.limits import LIMITS, RATE_CONNECTION_MESSAGES
 from penstock.base.policy import Policy, policy_from
 
 _BOUNDS = {limit.name: limit for limit in LIMITS}
-_PARTS = ("store", "tls")
+_PARTS = ("oauth", "store", "tls")
 _MARKS = ("memory_high", "disk_free_min")
 """Texts that may be written as numbers: bytes, or a share of memory."""
 
@@ -44,6 +45,9 @@ def read_config(path: str) -> Config:
         "vhost_limits": _entry_limits,
         "user_limits": _entry_limits,
         "vhosts": _names,
+        "oauth_algorithms": _names,
+        "oauth_preferred_username_claims": _names,
+        "oauth_scope_aliases": _aliases,
     }
     default = Config()
     values: dict[str, object] = {}
@@ -93,6 +97,16 @@ def _names(path: str, key: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise OperatorError(f"{path}: {key} must be a list of strings")
     return tuple(value)
+
+
+def _aliases(path: str, key: str, value: object) -> dict[str, tuple[str, ...]]:
+    """Scopes by alias: a list, or a text with spaces between them."""
+    if not isinstance(value, dict):
+        raise OperatorError(f"{path}: {key} must be a table, alias = ['scope', 'scope']")
+    return {
+        alias: tuple(one.split()) if isinstance(one, str) else _names(path, f"{key}.{alias}", one)
+        for alias, one in value.items()
+    }
 
 
 def _tables(path: str, key: str, value: object) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from penstock.broker.admin.alarm_watch import offer as offer_alarm_settings
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.phases import PHASE_CLOSING, PHASE_OPEN
+from penstock.broker.session.tokens import TokenChecker
 from penstock.flow.due import DueLine, Waker
 from penstock.flow.watermark import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose
@@ -98,10 +99,23 @@ COLLECT_AFTER = 2_000
 """Ended connections, about 20 MB of them, that are worth one full collection."""
 
 
-class Node:
-    """Owner of everything a running broker has open."""
+MakeTokens = Callable[
+    [Config, asyncio.AbstractEventLoop, Clock, Log, Callable[[], None]], TokenChecker
+]
+"""What verifies tokens needs packages that are not always installed: who knows them hands it in."""
 
-    def __init__(self, config: Config, loop: asyncio.AbstractEventLoop, log: Log) -> None:
+
+class Node:
+    """Owner of everything a running broker has open. make_tokens: None where clients log in by
+    passwords and certificates only."""
+
+    def __init__(
+        self,
+        config: Config,
+        loop: asyncio.AbstractEventLoop,
+        log: Log,
+        make_tokens: MakeTokens | None = None,
+    ) -> None:
         self.config = config
         self.loop = loop
         self.log = log
@@ -123,6 +137,8 @@ class Node:
         self.tls_listener: Listener | None = None
         self.control: ControlSocket | None = None
         self.events: EventWriters | None = None
+        self.make_tokens = make_tokens
+        self.tokens: TokenChecker | None = None
         self.ticks: list[asyncio.TimerHandle] = []
         self.disk_look: asyncio.TimerHandle | None = None
         self.stopped = asyncio.Event()
@@ -134,6 +150,9 @@ class Node:
         config = self.config
         if config.data_dir != "":
             self.keeping = DurableState(config.data_dir, self.boot_id, self.broker, self.poller)
+        if self.make_tokens is not None:
+            self.tokens = self.make_tokens(config, self.loop, self.clock, self.log, self._run_soon)
+            self.broker.host.tokens = self.tokens
         self.events = EventWriters(self.broker, self.boot_id)
         self._listen()
         path = config.control_socket or control_path(self.listeners[0].port)
@@ -340,6 +359,8 @@ class Node:
         for listener in self.listeners:
             listener.close()
         self.poller.close()
+        if self.tokens is not None:
+            self.tokens.close()
         if self.control is not None:
             await self.control.close()
         if self.events is not None:
@@ -356,11 +377,13 @@ def _shell_of(connection: Connection) -> SocketShell:
     return shell
 
 
-async def serve(config: Config, announce: Callable[[Node], None]) -> None:
+async def serve(
+    config: Config, announce: Callable[[Node], None], make_tokens: MakeTokens | None = None
+) -> None:
     """Run a broker until SIGINT or SIGTERM. `announce(node)` is called once it is ready."""
     loop = asyncio.get_running_loop()
     raise_limit(config.connections_max)
-    node = Node(config, loop, LineLog(sys.stderr, SystemClock()))
+    node = Node(config, loop, LineLog(sys.stderr, SystemClock()), make_tokens)
     asked = asyncio.Event()
     node.on_failure = asked.set
     for name in (signal.SIGINT, signal.SIGTERM):

@@ -139,6 +139,41 @@ def test_limits_of_vhosts_and_users_are_tables(tmp_path: Path) -> None:
     assert config.user_limits == (EntryLimits("user", "app", both),)
 
 
+def test_tokens_have_a_table_of_their_own(tmp_path: Path) -> None:
+    text = """
+[oauth]
+resource_server_id = "orders"
+verify_aud = false
+algorithms = ["ES256"]
+preferred_username_claims = ["email"]
+scope_aliases = { admin = ["a.read:*/*", "a.tag:administrator"], reader = "a.read:*/* b" }
+"""
+    config = read(tmp_path, text)
+    assert (config.oauth_resource_server_id, config.oauth_verify_aud) == ("orders", False)
+    assert config.oauth_algorithms == ("ES256",)
+    assert config.oauth_preferred_username_claims == ("email",)
+    assert config.oauth_scope_aliases == {
+        "admin": ("a.read:*/*", "a.tag:administrator"),
+        "reader": ("a.read:*/*", "b"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("issuer = 5", "oauth_issuer = 5 must be of type str"),
+        ("audience = 'x'", "unknown key 'oauth_audience'"),
+        ("jwks_age_s = 0", "oauth_jwks_age_s = 0 is not within 1..86400 seconds"),
+        ("scope_aliases = ['x']", "oauth_scope_aliases must be a table"),
+        ("scope_aliases = { a = [1] }", "oauth_scope_aliases.a must be a list of strings"),
+    ],
+)
+def test_what_is_wrong_about_tokens_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(OperatorError) as fault:
+        read(tmp_path, f"[oauth]\n{text}\n")
+    assert said in str(fault.value)
+
+
 def test_the_store_has_a_table_of_its_own(tmp_path: Path) -> None:
     """`[store] sync` and `store_sync` are the same."""
     config = read(tmp_path, '[store]\nsync = "interval"\nsync_interval_ms = 50\n')
