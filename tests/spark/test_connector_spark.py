@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from penstock.broker.admin.answers import ReaderListing, ReaderRow
 from tests.spark.marks import IN_SPARK
 from tests.spark.through_amqp import PATIENCE_MS, patiently
 
@@ -241,6 +243,37 @@ def test_a_thread_that_registers_can_write(session: Any, penstock_url: str) -> N
     assert failures == [] and left(penstock_url, queue) == 3
 
 
+def readers_of(broker: Any, queue: str) -> list[ReaderRow]:
+    """What `penstock queues readers` has of one queue."""
+    found = msgspec.convert(broker.asked("queues", do="readers"), ReaderListing)
+    return [row for row in found.readers if row.queue == f"/{queue}"]
+
+
+def test_a_stream_is_listed_with_the_query_that_holds_its_publishers(
+    session: Any, penstock: Any, tmp_path: Path
+) -> None:
+    """Only its tasks know the query's name; the broker shows it for the group."""
+    stream = f"held.{os.getpid()}"
+    with patiently(penstock.url) as connection:
+        channel = connection.channel()
+        channel.declare_queue(stream, durable=True, arguments={"x-queue-type": "stream"})
+        for number in range(200):
+            channel.publish("", stream, b"%05d" % number)
+        given = {"group": "etl", "maxLagMessages": "100", "startingOffsets": "earliest"}
+        reader = session.readStream.format("amqp").options(url=penstock.url, queue=stream, **given)
+        rows = reader.option("maxOffsetsPerTrigger", 10).load()
+        writer = rows.writeStream.queryName("hours").foreachBatch(slowly)
+        query = writer.option("checkpointLocation", str(tmp_path)).start()
+        while not query.lastProgress or query.lastProgress.batchId < 3:
+            time.sleep(0.1)
+        listed = readers_of(penstock, stream)
+        query.stop()
+    name = session.conf.get("spark.app.name")
+    assert [row.query for row in listed] == [f"spark query hours ({name})"]
+    assert listed[0].is_holding and listed[0].held_seconds > 0.2
+    assert listed[0].lag_messages > 100 and listed[0].lag_seconds > 0
+
+
 def slowly(batch: Any, number: int) -> None:
     batch.count()
     time.sleep(0.3)
@@ -249,7 +282,8 @@ def slowly(batch: Any, number: int) -> None:
 def test_what_is_shown_of_a_query_that_holds_publishers(
     session: Any, penstock: Any, tmp_path: Path
 ) -> None:
-    """In lastProgress; and its name, wherever the broker shows it."""
+    """In lastProgress, and by its name in the broker's listings: how far behind it is, how fast
+    both are, and how long publishers waited for it."""
     queue = f"slow.{os.getpid()}"
     arguments: dict[str, str | int] = {"x-max-length": 50, "x-overflow": "backpressure"}
     with patiently(penstock.url) as connection:
@@ -262,6 +296,9 @@ def test_what_is_shown_of_a_query_that_holds_publishers(
         rows = reader.option("maxOffsetsPerTrigger", 30).load()
         writer = rows.writeStream.queryName("minutes").foreachBatch(slowly)
         query = writer.option("checkpointLocation", str(tmp_path)).start()
+        while not query.lastProgress or query.lastProgress.batchId < 3:
+            time.sleep(0.1)
+        listed = readers_of(penstock, queue)
         channel.wait_for_confirms(PATIENCE_MS)
         asked = {"queue": queue, "group": query.lastProgress.sources[0].endOffset and json.loads(
             query.lastProgress.sources[0].endOffset)["group"]}  # fmt: skip
@@ -271,6 +308,9 @@ def test_what_is_shown_of_a_query_that_holds_publishers(
     # Tests share one session, and one of them may have named it.
     name = session.conf.get("spark.app.name")
     assert state["query"] == f"spark query minutes ({name})"
+    assert [row.query for row in listed] == [f"spark query minutes ({name})"]
+    assert listed[0].lag_messages > 0 and listed[0].lag_bytes > 0 and listed[0].lag_seconds > 0
+    assert listed[0].in_rate > 0 and listed[0].held_seconds > 0.2
     assert all(one["mode"] == "lease" and one["delivery"] == "exactly once" for one in shown)
     assert 0 < max(one["lag_rows"] for one in shown) <= 50
     assert max(one["publishers_held_seconds"] for one in shown) > 0.2

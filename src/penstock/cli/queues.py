@@ -7,11 +7,18 @@ from typing import Final
 import click
 from rich.console import Console
 
-from penstock.broker.admin.answers import GroupEnded, Paused, QueueListing, QueueRow
+from penstock.broker.admin.answers import (
+    GroupEnded,
+    Paused,
+    QueueListing,
+    QueueRow,
+    ReaderListing,
+    ReaderRow,
+)
 from penstock.cli.asking import RunningBroker, asking, limited
 from penstock.cli.tables import RED, Cell, Column, columns, console, say, say_more, show, table
 from penstock.server.control.questions_queues import SORTS
-from penstock.telemetry.words import amount, size
+from penstock.telemetry.words import amount, duration, size
 
 YELLOW: Final = "yellow"
 STYLES: Final = {"full": RED, "deep": RED, "damaged": RED, "paused": YELLOW}
@@ -24,6 +31,10 @@ QUEUE_COLUMNS: Final = columns(
 STREAM_COLUMNS: Final = columns(
     "STREAM:name STATE OFFSETS:number SEGMENTS:number SIZE:number CONSUMERS:number LAG:number "
     "IN/S:number OUT/S:number RULES:prose GROUPS:prose POLICIES:prose"
+)
+READER_COLUMNS: Final = columns(
+    "READER:name QUEUE:name KIND LAG:number BYTES:number BEHIND:number IN/S:number OUT/S:number "
+    "HELD:number STATE"
 )
 _COLUMNS_OF_THEIR_OWN: Final = frozenset({"queue-type", "offsets", "segments", "lag", "groups"})
 
@@ -80,6 +91,48 @@ def release(name: str, group: str, broker: RunningBroker) -> None:
     """
     request: dict[str, object] = {"op": "queues", "do": "release", "name": name, "group": group}
     broker.show(request, GroupEnded, _say_ended)
+
+
+@queues.command()
+@limited
+@click.option("--vhost", default="", help="Only this virtual host.")
+@asking
+def readers(broker: RunningBroker, limit: int, vhost: str) -> None:
+    """List who leases messages of queues or reads streams as a group: Spark queries, by name.
+
+    LAG and BYTES are what came and is not done with, BEHIND how long the first of it has been
+    there. IN/S is what comes into the queue, OUT/S what the reader is done with, over ten seconds.
+    HELD is how long publishers were held because of it, since the queue is there; of a leased queue
+    because of all of its consumers. Who is furthest behind comes first.
+    """
+    request = {"op": "queues", "do": "readers", "vhost": vhost, "limit": limit}
+    broker.show(request, ReaderListing, _show_readers)
+
+
+def _show_readers(answer: ReaderListing) -> None:
+    screen = console()
+    if not answer.readers:
+        say(screen, "no readers that keep their place with the broker")
+        return
+    show(screen, table(READER_COLUMNS, [_reader(row) for row in answer.readers]))
+    say_more(screen, answer.total - len(answer.readers), "readers")
+
+
+def _reader(row: ReaderRow) -> list[Cell | str]:
+    behind = duration(round(row.lag_seconds * 1e9)) if row.lag_messages > 0 else ""
+    held = duration(round(row.held_seconds * 1e9)) if row.held_seconds > 0 else ""
+    return [
+        row.query or f"group {row.group}",
+        row.queue,
+        row.kind,
+        amount(row.lag_messages),
+        size(row.lag_bytes),
+        f"> {behind}" if row.lag_is_longer and behind else behind,
+        amount(row.in_rate),
+        amount(row.out_rate),
+        held,
+        Cell("holds publishers", RED) if row.is_holding else "",
+    ]
 
 
 def _say_ended(answer: GroupEnded) -> None:

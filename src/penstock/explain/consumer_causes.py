@@ -25,6 +25,8 @@ LEASE: Final = "lease"
 LEASE_BYTES: Final = "lease_bytes"
 LEASE_NS: Final = "lease_ns"
 """In numbers of such a consumer: what it holds, and for how long the first of it."""
+LEASE_DONE: Final = "lease_done"
+"""In its numbers too: the first number of its group that is not done with."""
 HELD_NS: Final = "held_ns"
 """In numbers and rates: nanoseconds in which a consumer, or each of a queue's, was held."""
 

@@ -30,12 +30,23 @@ class LagBound:
 class ReaderGroup:
     """One group. position: the first offset it has not passed; mark_bytes: what the log had written
     before that; own: the bound its readers ask for, bound: that and the stream's; is_holding: it
-    holds publishers; since_ns: when it last moved."""
+    holds publishers; since_ns: when it last moved;
+    query: what people know its readers by, "" where they have not said."""
 
-    __slots__ = ("bound", "is_holding", "mark_bytes", "name", "own", "position", "since_ns")
+    __slots__ = (
+        "bound",
+        "is_holding",
+        "mark_bytes",
+        "name",
+        "own",
+        "position",
+        "query",
+        "since_ns",
+    )
 
     def __init__(self, name: str, own: LagBound, now_ns: i64) -> None:
         self.name = name
+        self.query = ""
         self.own = own
         self.bound = own
         self.position: i64 = 0

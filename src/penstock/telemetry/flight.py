@@ -12,6 +12,7 @@ from typing import Final
 
 from penstock.base.limits import HISTORY_CHANGES, WINDOW_SNAPSHOTS
 from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.course import Course
 from penstock.telemetry.snapshots import NS_PER_S, ActorSnapshot
 from penstock.telemetry.window import WindowHistory
 
@@ -102,6 +103,16 @@ class FlightHistory:
         return FlightWindow(
             history.over(window_s, until_ns), end_ns, (end_ns - start_ns) / NS_PER_S
         )
+
+    def course(self, actor: str, name: str) -> Course:
+        """As WindowHistory.course: every second of the last minute, and what the coarse history
+        knows of the time before that."""
+        fine, coarse = self.fine.course(actor, name), self.coarse.course(actor, name)
+        if not fine.points or fine.from_zero:
+            return fine
+        first_ns = fine.points[0][0]
+        earlier = [point for point in coarse.points if point[0] < first_ns]
+        return Course(earlier + fine.points, coarse.from_zero) if earlier else fine
 
     def copy(self) -> "FlightHistory":
         """The complete rounds as they stand, for a record that is written later."""

@@ -17,8 +17,11 @@ from typing import Final
 
 from penstock.base.limits import HISTORY_CHANGES
 from penstock.telemetry.actor_window import ActorWindow, difference
+from penstock.telemetry.course import Course
 from penstock.telemetry.snapshots import NOT_TAKEN, NS_PER_S, ActorSnapshot
 
+BEGAN_NS: Final = 10 * NS_PER_S
+"""An actor that began so shortly before the first round that is kept grew evenly from 0 to it."""
 STEP_CHANGES: Final = 256
 """Actors or changes looked at in one step of `ending`: a fraction of a millisecond."""
 
@@ -210,6 +213,30 @@ class WindowHistory:
             if last is not None:
                 answer[actor] = difference(base, _until(last_ns, last, newest_ns), later)
         return answer
+
+    def course(self, actor: str, name: str) -> Course:
+        """How `name`, one of the numbers of `actor` that only grow, went up in this life of it;
+        without points when there is no such actor now. A point for each round that met it."""
+        trail = self._trails.get(actor)
+        if trail is None or trail.gone_ns is not None or not self._at_ns:
+            return Course([])
+        started_ns = trail.changes[-1][1].started_ns
+        steps = [
+            (at_ns, one.numbers.get(name, 0.0))
+            for at_ns, one in trail.changes
+            if one.started_ns == started_ns
+        ]
+        points: list[tuple[int, float]] = []
+        at = 0
+        for round_ns in self._at_ns:
+            while at + 1 < len(steps) and steps[at + 1][0] <= round_ns:
+                at += 1
+            if steps[at][0] <= round_ns:
+                points.append((round_ns, steps[at][1]))
+        from_zero = bool(points) and 0 < points[0][0] - started_ns <= BEGAN_NS
+        if from_zero:
+            points.insert(0, (started_ns, 0.0))
+        return Course(points, from_zero)
 
     # -- keeping ---------------------------------------------------------------------------------
 

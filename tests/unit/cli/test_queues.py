@@ -1,5 +1,6 @@
 """`penstock queues` against a running broker: what it lists, pausing and resuming, its refusals."""
 
+import time
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -15,6 +16,7 @@ from penstock.cli.queues import STREAM_COLUMNS, columns_used, queues, stream_cel
 from penstock.cli.tables import table
 from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
+from tests.patience import PATIENCE_S, until
 from tests.unit.cli.broker_process import BrokerProcess, Said, broker_process
 
 
@@ -204,3 +206,39 @@ def test_a_group_that_pins_a_stream_is_ended(
         assert done == Said("/log: group jobs has ended\n", "", 0)
         assert asking.request("stream.groups", {"queue": "log"}) == {"groups": []}
     assert said(broker, "release", "log", "jobs").status == 2
+
+
+def test_readers_show_how_far_behind_they_are_and_whom_they_hold(tmp_path: Path) -> None:
+    """A lease and a group of a stream that hold their publishers, each with its name."""
+    with broker_process(tmp_path) as busy, connect(busy.url) as connection:
+        assert said(busy, "readers").out == "no readers that keep their place with the broker\n"
+        asker, channel = connection.channel(), connection.channel()
+        full: Table = {"x-max-length": 5, "x-overflow": "backpressure"}
+        channel.declare_queue("leased", durable=True, arguments=full)
+        channel.declare_queue("events", durable=True, arguments={"x-queue-type": "stream"})
+        group: Table = {"queue": "events", "group": "etl", "offset": 0, "max_lag_messages": 4}
+        asker.request("stream.group.register", group)
+        lease: Table = {"queue": "leased", "group": "g", "start": 0, "max_messages": 3}
+        asker.request("lease.acquire", {**lease, "query": "spark query minutes (orders)"})
+        for number in range(8):
+            channel.publish("", "leased", b"%d" % number)
+            channel.publish("", "events", b"%d" % number)
+
+        def rows() -> dict[object, dict[str, object]]:
+            done = said(busy, "readers", "--format", "json")
+            return {row["kind"]: row for row in msgspec.json.decode(done.out)["readers"]}
+
+        until(lambda: all(row["is_holding"] for row in rows().values()), "both hold")
+        time.sleep(1.5)
+        found = rows()
+        assert set(found) == {"lease", "stream"}
+        assert found["lease"]["query"] == "spark query minutes (orders)"
+        assert found["lease"]["lag_messages"] == 5 and found["stream"]["group"] == "etl"
+        for row in found.values():
+            assert float(str(row["held_seconds"])) > 1 and not row["lag_is_longer"]
+            assert 1 < float(str(row["lag_seconds"])) < PATIENCE_S
+            assert int(str(row["lag_bytes"])) > 0
+        text = said(busy, "readers").out
+        assert "spark query minutes (orders)" in text and "holds publishers" in text
+        asker.request("stream.group.advance", {"queue": "events", "group": "etl", "offset": 4})
+        assert rows()["stream"]["position"] == 4

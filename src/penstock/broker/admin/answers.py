@@ -76,6 +76,44 @@ class GroupEnded(Struct, frozen=True):
     given_back: int
 
 
+class ReaderRow(Struct, frozen=True):
+    """One reader that keeps its place with the broker: a lease of a queue or a group of a stream.
+
+    query: what people know it by, "" where nobody has said.
+    kind: lease or stream.
+    position: everything before it is done with.
+    lag_*: what lies behind that: messages, bytes of their frames (of streams on the disk), and how
+    long the first of them has been there.
+    lag_is_longer: it was there before anything is known of the queue.
+    in_rate, out_rate: messages a second that come, and that it is done with, over the last 10 s.
+    held_seconds: how long the queue has taken nothing from publishers because its consumers (of a
+    lease) or this group were behind, since the queue is there.
+    is_holding: so it is now.
+    """
+
+    queue: str
+    vhost: str
+    group: str
+    query: str
+    kind: str
+    position: int
+    lag_messages: int
+    lag_bytes: int
+    lag_seconds: float
+    lag_is_longer: bool
+    in_rate: float
+    out_rate: float
+    held_seconds: float
+    is_holding: bool
+
+
+class ReaderListing(Struct, frozen=True):
+    """total: those left out included."""
+
+    readers: list[ReaderRow]
+    total: int
+
+
 class QueueCounts(Struct, frozen=True):
     """What one queue holds."""
 

@@ -3,7 +3,7 @@
 from penstock.broker.lease.lease_actor import LeaseSink
 from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.explain.consumer_causes import LEASE, LEASE_BYTES, LEASE_NS
+from penstock.explain.consumer_causes import LEASE, LEASE_BYTES, LEASE_DONE, LEASE_NS
 from penstock.queues.consumers import Consumer
 from penstock.telemetry.snapshots import ActorSnapshot
 from penstock.telemetry.words import duration
@@ -20,6 +20,7 @@ def note_lease(
     if group is None:
         return
     snapshot.labels[LEASE] = group.query or f"group {group.name}"
+    snapshot.numbers[LEASE_DONE] = float(int(group.acked_to))
     snapshot.numbers[LEASE_BYTES] = float(int(group.held_bytes))
     snapshot.numbers[LEASE_NS] = float(max(0, snapshot.taken_ns - int(group.held_since_ns())))
 

@@ -8,7 +8,12 @@ from penstock.broker.lease.lease_manager import GROUP_ARGUMENT, LeaseManager, Or
 from penstock.broker.lease.lease_reader import LeaseReader
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.tickets import Ask, refused
-from penstock.broker.vhost.stream_arguments import CHUNK_FORMAT, FORMAT_KEY, wants_chunks
+from penstock.broker.vhost.stream_arguments import (
+    CHUNK_FORMAT,
+    FORMAT_KEY,
+    QUERY_CHARACTERS_MAX,
+    wants_chunks,
+)
 from penstock.protocol.values import Table
 from penstock.queues.consumers import Consumer
 
@@ -16,7 +21,6 @@ NUMBER_MAX: Final = (1 << 62) - 1
 FROM_ARGUMENT: Final = "x-lease-from"
 TO_ARGUMENT: Final = "x-lease-to"
 QUERY_ARGUMENT: Final = "x-lease-query"
-QUERY_CHARACTERS_MAX: Final = 200
 GROUP_BYTES_MAX: Final = 200
 
 

@@ -25,7 +25,10 @@ from penstock.broker.vhost.stream_arguments import (
     AT_OFFSET,
     AT_TIME,
     FIRST,
+    GROUP_KEY,
     LAST,
+    QUERY_CHARACTERS_MAX,
+    QUERY_KEY,
     filter_bytes_of,
     filter_of,
     lag_bound_of,
@@ -349,6 +352,7 @@ class StreamActor(QueueActor):
         assert store is not None and log is not None, "a stream has its log before consumers"
         log.is_watched = True
         cursor = self._cursor(consumer, log, store)
+        self._note_reader(consumer.arguments)
         start = start_of(self.name, self.vhost, consumer.arguments)
         value: i64 = start.value
         if start.kind == FIRST:
@@ -364,6 +368,14 @@ class StreamActor(QueueActor):
             cursor.since_us = value if value > 0 else 0
         self.cursors[consumer] = cursor
         super().add_consumer(consumer)
+
+    def _note_reader(self, arguments: dict[str, object]) -> None:
+        """A consumer reads for one of the groups, and says what people know them by."""
+        name, query = arguments.get(GROUP_KEY), arguments.get(QUERY_KEY)
+        if self.groups is not None and isinstance(name, str) and isinstance(query, str):
+            group = self.groups.groups.get(name)
+            if group is not None and query != "":
+                group.query = query[:QUERY_CHARACTERS_MAX]
 
     def _cursor(self, consumer: Consumer, log: StreamLog, store: StreamStore) -> StreamCursor:
         access = StreamAccess(log, store, self, self.origin, self.notes, self.read_failed)

@@ -22,6 +22,10 @@ BASIC_CONSUME: Final = (60, 20)
 
 STREAM: Final = "stream"
 OFFSET_KEY: Final = "x-stream-offset"
+GROUP_KEY: Final = "x-stream-group"
+QUERY_KEY: Final = "x-stream-query"
+"""Of a consumer that reads for a reader group: its name, and what people know its readers by."""
+QUERY_CHARACTERS_MAX: Final = 200
 LAG_MESSAGES_KEY: Final = "x-max-lag-messages"
 LAG_BYTES_KEY: Final = "x-max-lag-bytes"
 UNTIL_KEY: Final = "x-stream-until"

@@ -13,6 +13,7 @@ from penstock.server.control import questions_flow as flow
 from penstock.server.control import questions_limits as limits
 from penstock.server.control import questions_policies as policies
 from penstock.server.control import questions_queues as queues
+from penstock.server.control import questions_readers as reading
 from penstock.server.control.control_socket import Reply
 from penstock.server.control.questions_definitions import DefinitionQuestions
 from penstock.server.control.questions_record import RecordQuestions
@@ -57,6 +58,7 @@ class Questions:
             "queues pause": queues.pause,
             "queues resume": queues.pause,
             "queues release": queues.release,
+            "queues readers": reading.readers,
             "policies list": policies.listing,
             "policies set": policies.change,
             "policies clear": policies.clear,
@@ -85,7 +87,7 @@ class Questions:
             asked = f"{op} {do}" if known else op
             known = known or list(dict.fromkeys(first for first, _, _ in pairs))
             raise OperatorError(f"unknown question '{asked}'; one of: {', '.join(known)}")
-        return found(Request(self.broker, fields, self.run_soon, self.history.over))
+        return found(Request(self.broker, fields, self.run_soon, self.history.over, self.history))
 
     def _why(self, request: Request) -> dict[str, object]:
         answer = ask_why(

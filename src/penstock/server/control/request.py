@@ -7,6 +7,7 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
 from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.flight import FlightHistory
 
 ROWS_MAX: Final = 10_000
 
@@ -14,12 +15,14 @@ ROWS_MAX: Final = 10_000
 @dataclass(frozen=True, slots=True)
 class Request:
     """fields: as they came; broker: its present; run_soon: lets it work on what an answer has set
-    free; windows: of every actor over the last so many seconds. Everything raises OperatorError."""
+    free; windows: of every actor over the last so many seconds; history: what they are made from.
+    Everything raises OperatorError."""
 
     broker: Broker
     fields: Mapping[str, object]
     run_soon: Callable[[], None]
     windows: Callable[[float], Mapping[str, ActorWindow]]
+    history: FlightHistory
 
     def text(self, key: str, default: str = "") -> str:
         return str(self.fields.get(key, default))

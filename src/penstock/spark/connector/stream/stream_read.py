@@ -76,7 +76,15 @@ def in_worker(options: SourceOptions) -> SourceOptions:
 
 def range_of_stream(options: SourceOptions, first: int, stop: int) -> Table:
     """What asks for offsets first..stop-1."""
-    return {"x-stream-offset": first, "x-stream-until": stop}
+    return {"x-stream-offset": first, "x-stream-until": stop, **_reads_for(options)}
+
+
+def _reads_for(options: SourceOptions) -> Table:
+    """Says whose rows a consumer reads, to a broker that shows readers; others ignore it."""
+    if not options.group:
+        return {}
+    query = options.endpoint.labels.of_group(options.group)
+    return {"x-stream-group": options.group, "x-stream-query": query}
 
 
 def read_chunks(
@@ -206,7 +214,7 @@ def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Ite
     def too_late() -> OperatorError:
         return late(options, expected, first, stop)
 
-    arguments: Table = {"x-stream-offset": first}
+    arguments: Table = {"x-stream-offset": first, **_reads_for(options)}
     for scanned in arrivals(link, arguments, options.read_timeout_ms, deleted, too_late):
         for start, raw, after in cut_runs(scanned.raw, scanned.ends, expected, stop, options):
             expected = after
