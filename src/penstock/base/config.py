@@ -56,7 +56,8 @@ class EntryLimits:
 class Config:
     """Units are in the names; 0 for port and tls_port means any free port, -1 none.
 
-    login_delay_ms: see limits;
+    login_delay_ms: see limits; upgrade_passwords: whether RabbitMQ's hashes of
+    passwords are replaced by argon2id at the next login;
     tls_cert: PEM file with the certificate and those between it and its authority, "" for no TLS;
     tls_key: PEM file with the private key, "" for one in tls_cert; tls_key_password: of an
     encrypted key;
@@ -147,6 +148,7 @@ class Config:
     profile: str = "penstock"
     vhosts: tuple[str, ...] = ("/",)
     users: tuple[UserConfig, ...] = (UserConfig("guest", "guest", True, ("administrator",)),)
+    upgrade_passwords: bool = True
     product: str = "Penstock"
     product_version: str = ""
     frame_bytes_max: int = limits.FRAME_BYTES_MAX.default

@@ -66,6 +66,9 @@ LOGIN_FAILURES: Final = Limit(8192, 16, 1_048_576, "addresses and users that fai
 SUSPECT_SOCKETS: Final = Limit(16, 1, 65_536,
     "sockets that have not logged in, of an address that has failed to lately", GUARD,
     "broker/session/guessing", "the new socket is closed and counted")
+PASSWORD_CHECKS: Final = Limit(256, 1, 65_536, "passwords that wait to be checked", GUARD,
+    "server/machine/password_thread",
+    "a login of the address that has most of them is refused")
 TLS_HANDSHAKE_MS: Final = Limit(5000, 100, 600_000, "milliseconds", KEY, "server/net/handshakes",
     "the socket is closed")
 TLS_HANDSHAKES: Final = Limit(1024, 1, 65_536, "TLS handshakes under way", GUARD,
@@ -75,7 +78,7 @@ TLS_HANDSHAKE_BYTES: Final = Limit(131_072, 16_384, 1_048_576, "bytes of a clien
 TLS_SILENT_BYTES: Final = Limit(131_072, 32_768, 16_777_216,
     "bytes of TLS in a row that carry no content, as updates of keys", GUARD, "server/net/tls",
     "the socket is closed")
-EARLY_METHODS: Final = Limit(64, 4, 4096, "methods before a login by token was answered", GUARD,
+EARLY_METHODS: Final = Limit(64, 4, 4096, "methods before a login was answered", GUARD,
     "broker/session/negotiate", "504 CHANNEL_ERROR closes the connection")
 OAUTH_JWKS_AGE_S: Final = Limit(300, 1, 86_400, "seconds", KEY, "server/net/token_checker",
     "the keys of tokens are read again")

@@ -98,7 +98,9 @@ class Broker:
         self.recorder = context.recorder
         self.scheduler = context.scheduler
         self.dues = context.dues
-        self.access = Access(config.users)
+        self.access = Access(config.users, chance)
+        if config.upgrade_passwords:
+            self.access.upgraded = self._upgraded
         self.permissions = Permissions(
             vhosts, self.access.users, frozenset(one.name for one in config.users)
         )
@@ -364,6 +366,20 @@ class Broker:
         """A new user with a hashed password, or another password for one of these."""
         self.access.users[user.name] = user
         self.catalogue.user_set(user)
+        self.permissions.user_changed(user.name)
+
+    def _upgraded(self, user: UserConfig) -> None:
+        """Those of the configuration stay as it says."""
+        if user.name not in self.permissions.configured or self.config.users == Config().users:
+            self.set_user(user)
+
+    def drop_user(self, name: str) -> None:
+        """`name` can log in no more, and its permissions and limits are gone; connections stay."""
+        del self.access.users[name]
+        self.access.forget(name)
+        self.catalogue.user_removed(name)
+        self.limits.user_gone(name)
+        self.permissions.forget(user=name)
 
     # -- alarms ----------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ COMMANDS: Final = {
     "flow": "penstock.cli.flow:flow",
     "queues": "penstock.cli.queues:queues",
     "limits": "penstock.cli.limits:limits",
+    "users": "penstock.cli.users:users",
+    "permissions": "penstock.cli.permissions:permissions",
     "policies": "penstock.cli.policies:policies",
     "definitions": "penstock.cli.definitions:definitions",
     "store": "penstock.cli.store:store",

@@ -108,6 +108,8 @@ def serve(
             f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {build_kind()} · "
             f"pid {os.getpid()}"
         )
+        if config_path:
+            _say_open(config_path, config)
         if build_kind() != COMPILED:
             click.echo(f" ! {build_words()}; {SLOWER}")
         _say_kept(node)
@@ -141,6 +143,17 @@ def _token_maker(config: Config) -> MakeTokens | None:
             "pip install 'penstock[oauth]'"
         ) from error
     return JwtChecker
+
+
+def _say_open(path: str, config: Config) -> None:
+    """A file with secrets that others may read is named, as ssh does."""
+    has_secret = config.tls_key_password or any(one.password for one in config.users)
+    mode = os.stat(path).st_mode & 0o777
+    if has_secret and mode & 0o077:
+        click.echo(
+            f" ! {path} holds passwords, and others may read it (mode {mode:o}): chmod 600 {path}, "
+            "or write password_hash (penstock users hash-password)"
+        )
 
 
 def _say_events(node: Node) -> None:

@@ -302,3 +302,55 @@ class LimitListing(Struct, frozen=True):
     """Every virtual host and user that has a limit."""
 
     limits: list[LimitRow]
+
+
+class UserRow(Struct, frozen=True):
+    """A user, with its limits, and how many connections it has. is_configured: named by the
+    configuration; hashing: how the password is kept, "" as it is."""
+
+    name: str
+    tags: list[str]
+    limits: dict[str, int]
+    connections: int
+    is_configured: bool
+    hashing: str
+
+
+class UserListing(Struct, frozen=True):
+    """All users, by name."""
+
+    users: list[UserRow]
+
+
+class PermissionRow(Struct, frozen=True):
+    """Patterns of a user in a virtual host."""
+
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+class TopicPermissionRow(Struct, frozen=True):
+    """Patterns of a user for routing keys of an exchange."""
+
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+class PermissionListing(Struct, frozen=True):
+    """All that are in force; is_cut: there are more of either than fit."""
+
+    permissions: list[PermissionRow]
+    topic_permissions: list[TopicPermissionRow]
+    is_cut: bool
+
+
+class Changed(Struct, frozen=True):
+    """What a change to users, permissions or virtual hosts has done, in words."""
+
+    said: str

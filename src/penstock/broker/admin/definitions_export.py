@@ -16,7 +16,7 @@ from penstock.broker.admin.definitions_rows import Row
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.entry_limits import USER
-from penstock.broker.session.passwords import SALT_BYTES, SHA256, hash_password
+from penstock.broker.session.passwords import ARGON2, SALT_BYTES, SHA256, hash_password
 from penstock.broker.vhost.queue_arguments import type_of
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.integers import Timestamp
@@ -36,6 +36,11 @@ def exporting(broker: Broker, product_version: str) -> Steps[tuple[Row, list[str
     user_limits = {row.name: dict(row.limits) for row in broker.limits.rows() if row.kind == USER}
     vhosts = list(broker.vhosts.values())
     users = list(broker.access.users.values())
+    if any(one.hashing == ARGON2 for one in users):
+        notes.append(
+            "users: RabbitMQ takes no argon2id hashes; give it other passwords (rabbitmqctl "
+            "change_password)"
+        )
     queues: list[Row] = []
     exchanges: list[Row] = []
     bindings: list[Row] = []

@@ -38,7 +38,7 @@ from penstock.broker.admin.definitions_rows import (
     tags_at,
     text_at,
 )
-from penstock.broker.admin.restore import LOOPBACK_ONLY
+from penstock.broker.admin.users import KNOWN_TAGS, LOOPBACK_ONLY
 from penstock.broker.broker import Broker
 from penstock.broker.policy.policies import COMPONENT as OPERATOR_POLICY
 from penstock.broker.queue.queue_actor import QueueActor
@@ -81,10 +81,6 @@ from penstock.routing.exchange import Exchange
 from penstock.routing.factory import EXCHANGE_KINDS, make_exchange
 
 QUIET_GLOBALS: Final = ("cluster_name", "cluster_tags")
-TAGS: Final = frozenset(
-    ("administrator", "impersonator", "management", "monitoring", "none", "policymaker")
-)
-"""RabbitMQ's own. Others are kept, and say nothing here."""
 RESERVED: Final = "amq."
 OTHERWISE: Final = "is there with other properties, and stays so"
 CLASSIC: Final = "classic"
@@ -225,6 +221,8 @@ class Importer:
             raise fault(f"{place}.name", "is empty")
         if "password" in row:
             password = text_at(place, row, "password")
+            if password == "":
+                raise fault(f"{place}.password", "is blank, which nobody could log in with")
             hashing = SHA256
             hashed = hash_password(password, self.broker.chance.token(SALT_BYTES))
         else:
@@ -240,7 +238,7 @@ class Importer:
         if name in self._configured:
             self._configured_user(place, self.broker.access.users[name], hashed, hashing, tags)
             return
-        strange = [tag for tag in tags if tag not in TAGS]
+        strange = [tag for tag in tags if tag not in KNOWN_TAGS]
         if strange:
             self._note(
                 place,

@@ -8,11 +8,12 @@ no longer names comes back if something in it was kept.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from penstock.base.config import UserConfig
 from penstock.base.errors import OperatorError, PeerError
 from penstock.base.policy import policy_from
+from penstock.broker.admin.users import DELETED, LOOPBACK_ONLY, is_default
 from penstock.broker.broker import Broker
 from penstock.broker.dead_letter.delay_store import STORE_PREFIX
 from penstock.broker.lease.lease_rows import COMPONENT as LEASE
@@ -38,9 +39,6 @@ from penstock.broker.vhost.rights import Permission, TopicPermission
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.routing.destination import Destination
 from penstock.routing.factory import make_exchange
-
-LOOPBACK_ONLY: Final = "guest"
-"""As in RabbitMQ, the user of this name comes in from this machine only."""
 
 R = TypeVar("R", bound=Row)
 
@@ -108,7 +106,7 @@ def _vhost(broker: Broker, row: VhostRow, done: Restored) -> None:
 
 
 def _user(broker: Broker, row: UserRow, done: Restored) -> None:
-    if row.name in broker.access.users:
+    if row.name in broker.access.users and not is_default(broker.config):
         done.notes.append(f"user '{row.name}' is as the configuration says, not as it was kept")
         return
     tags = tuple(row.tags.split(",")) if row.tags else ()
@@ -134,6 +132,8 @@ def _parameter(broker: Broker, row: ParameterRow, done: Restored) -> None:
         _limits(broker, VHOST, row.vhost, value)
     elif row.component == USER_COMPONENT and row.name in broker.access.users:
         _limits(broker, USER, row.name, value)
+    elif row.component == DELETED:
+        broker.access.users.pop(row.name, None)
     elif row.component in (PERMISSIONS, TOPIC_PERMISSIONS):
         _rights(broker, row, value, done)
     else:

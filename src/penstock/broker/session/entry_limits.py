@@ -71,6 +71,11 @@ class Limits:
         kept = self._limits.get((kind, name), {})
         return self._keep(kind, name, {key: kept[key] for key in kept if key not in gone})
 
+    def user_gone(self, name: str) -> None:
+        """Its limits go with it."""
+        if self._limits.pop((USER, name), None) is not None:
+            self.catalogue.parameter_cleared(*parameter_of(USER, name))
+
     def _keep(self, kind: str, name: str, limits: dict[str, int]) -> dict[str, int]:
         # As RabbitMQ has it, a negative number is no limit.
         kept = {key: value for key, value in limits.items() if value >= 0}

@@ -71,7 +71,7 @@ class Negotiator(ConnectionVerbs):
     """One connection's cold side. `peer_host`: the address it comes from, without port;
     `tls_peer`: what is known by its TLS, None without; `offered`: the ways to log in; `is_known`:
     it has logged in; `delay`: until it is told that it has not, None before that;
-    `is_checking`: the token that it shows, and `deferred` is what it says meanwhile; `token`: with
+    `is_checking`: its password or token, and `deferred` is what it says meanwhile; `token`: with
     which it has logged in, None for a password;
     `session`: set once the connection is open; `heartbeat`: once it is tuned; `since_ns`: when the
     peer connected, or when closing began: both have to come to an end (limits.HANDSHAKE_MS)."""
@@ -197,33 +197,40 @@ class Negotiator(ConnectionVerbs):
         certified = "" if self.tls_peer is None else self.tls_peer.user
         credentials = parse(self.mechanism, self.response, self.offered, certified)
         self.response = b""
+        self.is_checking = True
         tokens = self.host.tokens
         if tokens is not None and not credentials.is_certified and is_token(credentials.password):
-            self.is_checking = True
-            judged = partial(self._judged, connection, credentials.user)
+            judged = partial(self._judged_token, connection, credentials.user)
             tokens.check(credentials.password, judged)
-            return
-        refusal = self.host.access.check(credentials, self.peer_host)
-        if refusal != "":
-            self._refuse(connection, credentials.user, refusal)
-            return
-        self._admit(connection, credentials)
+        else:
+            passed = partial(self._judged, connection, credentials)
+            self.host.access.judge(credentials, self.peer_host, passed)
 
-    def _judged(self, connection: Connection, claimed: str, found: TokenUser | TokenFault) -> None:
-        """The token was checked. What came meanwhile follows."""
+    def _judged_token(
+        self, connection: Connection, claimed: str, found: TokenUser | TokenFault
+    ) -> None:
+        """The token was checked."""
+        if connection.phase >= PHASE_CLOSING:
+            return
+        if isinstance(found, TokenFault):
+            refusal = f"user '{claimed}': the token is refused: {found}"
+            self._judged(connection, Credentials(claimed, ""), refusal)
+            return
+        refusal = self.host.access.check_place(found.name, self.peer_host)
+        if refusal == "":
+            self.token = TokenSession(self.host, connection, found)
+        self._judged(connection, Credentials(found.name, ""), refusal)
+
+    def _judged(self, connection: Connection, credentials: Credentials, refusal: str) -> None:
+        """It was checked, "" if it is right. What came meanwhile follows."""
         self.is_checking = False
         deferred, self.deferred = self.deferred, []
         if connection.phase >= PHASE_CLOSING:
             return
-        if isinstance(found, TokenFault):
-            self._refuse(connection, claimed, f"user '{claimed}': the token is refused: {found}")
-            return
-        refusal = self.host.access.check_place(found.name, self.peer_host)
         if refusal != "":
-            self._refuse(connection, found.name, refusal)
+            self._refuse(connection, credentials.user, refusal)
             return
-        self.token = TokenSession(self.host, connection, found)
-        self._admit(connection, Credentials(found.name, ""))
+        self._admit(connection, credentials)
         try:
             for event in deferred:
                 connection.hear(event)

@@ -67,13 +67,14 @@ class Permissions:
             self._refresh(found)
         return found
 
-    def rows(self) -> Iterator[tuple[str, str, Permission]]:
-        """User, virtual host, permission: all that is in force."""
-        for vhost in self.vhosts:
-            for user in self.users:
-                permission = self.of(user, vhost)
+    def rows(self, user: str = "", vhost: str = "") -> Iterator[tuple[str, str, Permission]]:
+        """User, virtual host, permission: all that is in force, or of one of either."""
+        users = [user] if user != "" else list(self.users)
+        for place in [vhost] if vhost != "" else list(self.vhosts):
+            for name in users:
+                permission = self.of(name, place)
                 if permission is not None:
-                    yield user, vhost, permission
+                    yield name, place, permission
 
     def topic_rows(self) -> Iterator[tuple[str, str, str, TopicPermission]]:
         """User, virtual host, exchange, permission."""
@@ -143,7 +144,8 @@ class Permissions:
         """The user, or the virtual host, is gone."""
         for key in {*self._rows, *self._topics, *self._rights}:
             if key[0] == user or key[1] == vhost:
-                if self._rows.pop(key, None) is not None:
+                if key in self._rows:
+                    del self._rows[key]
                     self.catalogue.parameter_cleared(key[1], COMPONENT, key[0])
                 if self._topics.pop(key, None) is not None:
                     self.catalogue.parameter_cleared(key[1], TOPIC_COMPONENT, key[0])

@@ -64,6 +64,9 @@ class Catalogue:
     def user_set(self, user: UserConfig) -> None:
         """A user that the configuration does not name, with a hashed password."""
 
+    def user_removed(self, name: str) -> None:
+        """It is no more, its password with it."""
+
     def room(self) -> int:
         """How many changes can be taken before some have to wait."""
         return UNBOUNDED

@@ -181,6 +181,9 @@ class MetadataStore(Catalogue):
     def user_set(self, user: UserConfig) -> None:
         self._add(True, UserRow(user.name, user.password_hash, user.hashing, ",".join(user.tags)))
 
+    def user_removed(self, name: str) -> None:
+        self._add(False, UserRow(name))
+
     def room(self) -> int:
         return 0 if self.failure is not None else CATALOGUE_CHANGES.default - len(self.waiting)
 

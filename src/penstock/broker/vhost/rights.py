@@ -40,6 +40,10 @@ class Permission:
     write: str = ""
     read: str = ""
 
+    def words(self) -> str:
+        """For people."""
+        return f"configure '{self.configure}', write '{self.write}', read '{self.read}'"
+
 
 @dataclass(frozen=True, slots=True)
 class TopicPermission:

@@ -19,9 +19,11 @@ from penstock.base.config import AlarmAction, Config, EntryLimits, RateRow, User
 from penstock.base.errors import OperatorError
 from penstock.base.limits import LIMITS, RATE_CONNECTION_MESSAGES
 from penstock.base.policy import Policy, policy_from
+from penstock.broker.session.passwords import ARGON2, SHA256, hash_fault
 
 _BOUNDS = {limit.name: limit for limit in LIMITS}
 _PARTS = ("oauth", "store", "tls")
+_SECRETS = ("password", "password_hash")
 _MARKS = ("memory_high", "disk_free_min")
 """Texts that may be written as numbers: bytes, or a share of memory."""
 
@@ -194,15 +196,25 @@ def _users(path: str, key: str, value: object) -> tuple[UserConfig, ...]:
         if not isinstance(one.get("name"), str):
             raise OperatorError(f"{path}: every [[users]] table needs a name")
         user = f"user '{one['name']}'"
-        _expect(path, user, one, {"name", "password", "is_loopback_only", "tags"})
-        if not isinstance(one.get("password"), str):
-            raise OperatorError(f"{path}: {user} needs a password (a string)")
+        _expect(path, user, one, {*_SECRETS, "name", "is_loopback_only", "tags"})
+        given = [key for key in _SECRETS if one.get(key, "") != ""]
+        if len(given) != 1 or not isinstance(one[given[0]], str):
+            raise OperatorError(
+                f"{path}: {user} needs a password or a password_hash (a string that is not empty)"
+            )
+        hashed = one.get("password_hash", "")
+        hashing = "" if hashed == "" else ARGON2 if hashed.startswith("$") else SHA256
+        wrong = "" if hashed == "" else hash_fault(hashed, hashing)
+        if wrong != "":
+            raise OperatorError(f"{path}: {user}: {wrong}")
         users.append(
             UserConfig(
                 one["name"],
-                one["password"],
+                one.get("password", ""),
                 one.get("is_loopback_only") is True,
                 _names(path, "tags", one.get("tags", [])),
+                hashed,
+                hashing,
             )
         )
     return tuple(users)

@@ -29,6 +29,7 @@ from penstock.server.control.questions import Questions
 from penstock.server.disk.durable_state import DurableState
 from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.machine import SystemChance
+from penstock.server.machine.password_thread import PasswordThread
 from penstock.server.machine.probe import SystemProbe
 from penstock.server.net.listener import Listener, raise_limit
 from penstock.server.net.poller import make_poller
@@ -125,6 +126,8 @@ class Node:
         self.broker = Broker(config, self.clock, SystemChance(), log, mark_bytes)
         self.watch = AlarmWatch(self.broker, around)
         offer_alarm_settings(self.broker.settings, self.watch)
+        self.passwords = PasswordThread(loop, self._run_soon)
+        self.broker.access.work = self.passwords
         self.poller = make_poller(loop, self.broker.scheduler)
         self.due_timer = DueTimer(loop, self.clock, self.broker.dues, log, self._run_soon)
         self.boot_id = uuid4().hex[:12]
@@ -358,6 +361,7 @@ class Node:
             await asyncio.sleep(0.01)
         for listener in self.listeners:
             listener.close()
+        self.passwords.close()
         self.poller.close()
         if self.tokens is not None:
             self.tokens.close()

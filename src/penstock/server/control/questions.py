@@ -14,6 +14,7 @@ from penstock.server.control import questions_limits as limits
 from penstock.server.control import questions_policies as policies
 from penstock.server.control import questions_queues as queues
 from penstock.server.control import questions_readers as reading
+from penstock.server.control import questions_users as users
 from penstock.server.control.control_socket import Reply
 from penstock.server.control.questions_definitions import DefinitionQuestions
 from penstock.server.control.questions_record import RecordQuestions
@@ -23,7 +24,14 @@ from penstock.server.machine.build import build_words
 from penstock.server.recorder.service import RecorderService
 
 DEFAULTS: Final = MappingProxyType(
-    {"queues": "list", "policies": "list", "limits": "list", "definitions": "export"}
+    {
+        "queues": "list",
+        "policies": "list",
+        "limits": "list",
+        "definitions": "export",
+        "users": "list",
+        "permissions": "list",
+    }
 )
 """What is done when a request does not say it."""
 
@@ -66,6 +74,16 @@ class Questions:
             "limits list": limits.listing,
             "limits set": limits.change,
             "limits clear": limits.clear,
+            "users list": users.listing,
+            "users add": users.add,
+            "users delete": users.delete,
+            "users change-password": users.change_password,
+            "users set-tags": users.set_tags,
+            "permissions list": users.permissions,
+            "permissions set": users.permit,
+            "permissions clear": users.forbid,
+            "permissions set-topic": users.permit_topic,
+            "permissions clear-topic": users.forget_topic,
             "definitions export": definitions.export,
             "definitions import": definitions.add,
             "store": store_answer,
