@@ -52,12 +52,16 @@ class Gate(NamedTuple):
 
 def events_of(seed: int, number: int, shape: str) -> list[Event]:
     """`number` events of one boot, in order."""
+    return list(islice(_stream_of(seed, shape), number))
+
+
+def _stream_of(seed: int, shape: str) -> Iterator[Event]:
     if shape == "random":
         gates = _random(seed)
     else:
         cycles = [_cycles(seed, queue, CYCLE_NS[shape]) for queue in range(QUEUES)]
         gates = merge(*cycles, key=lambda gate: gate.t_ns)
-    return list(islice(_numbered(gates, seed), number))
+    return _numbered(gates, seed)
 
 
 def _numbered(gates: Iterator[Gate], seed: int) -> Iterator[Event]:
@@ -151,11 +155,14 @@ def _random(seed: int) -> Iterator[Gate]:
 
 
 def write_events(directory: Path, number: int, shape: str = "pressed") -> None:
-    """Two boots with half of the events each."""
+    """Two boots with half of the events each, one after the other."""
     directory.mkdir(parents=True)
+    began_ns = 0
     for seed in (1, 2):
-        events = events_of(seed, number // 2, shape)
+        events = islice(_stream_of(seed, shape), number // 2)
         with (directory / f"events-{seed}.jsonl").open("wb") as file:
-            file.write(encode_header(TraceHeader("bench", str(seed), 0, 0, "bench")))
-            for at in range(0, len(events), BLOCK):
-                file.write(encode_events(events[at : at + BLOCK]))
+            header = TraceHeader("bench", str(seed), began_ns, 0, "bench")
+            file.write(encode_header(header))
+            while block := list(islice(events, BLOCK)):
+                file.write(encode_events(block))
+                began_ns = header.wall_ns + block[-1].t_ns - START_NS + SECOND_NS

@@ -19,6 +19,8 @@ from penstock.spark.schema.formats import DROPPED
 
 _TIME: Final = "t_ns"
 _KIND: Final = "kind"
+FIRST_NS: Final = -(1 << 63)
+"""Before all events."""
 
 _Known = tuple[tuple[str, int], ...]
 SAMPLES: Final = ("time_sample", "queue_sample")

@@ -47,19 +47,61 @@ MESSAGES: Final = pa.schema(
 
 _EVENT_NUMBERS: Final = ("seq", "t", *_NUMBERS)
 _EVENT_LINE: Final = pa.schema(columns_of(_TEXTS, _EVENT_NUMBERS))
+_GATE_LINE: Final = pa.schema(columns_of(_TEXTS, ("seq", "t", "amount")))
+"""What all lines have but those of samples: every column that is missing costs time of its own."""
+
 _TRACE_LINE: Final = pa.schema(columns_of(("id", *_TRACE_TEXTS), ("t",)))
+_SAMPLE: Final = b'_sample"'
+_HEAD: Final = b'{"format"'
+_SAMPLE_BYTES: Final = 1_024
+"""There is at most one sample for so many bytes, where samples are parsed apart."""
 
 
 def event_tables(data: bytes, header: Header, batch: int) -> list[pa.Table]:
     """The events of whole lines of an event file, one table a kind. Columns: EVENTS."""
-    found = _parsed(data, _EVENT_LINE)
-    if found is None:
+    found = _parsed_apart(data) or [_parsed(data, _EVENT_LINE)]
+    if found[0] is None:
         slow = _slowly(data, EVENTS, lambda fields: _event_row(fields, header), batch)
         return [slow.cast(coded_schema(EVENTS))]
-    kinds = found["kind"].combine_chunks().dictionary_encode()
-    # Events of one kind lie together, so that whole columns of a row group are 0 and are not read.
-    parts = [found.filter(pc.equal(kinds.indices, at)) for at in range(len(kinds.dictionary))]
-    return [_events(part, header, batch) for part in parts]
+    return [_events(part, header, batch) for one in found for part in _by_kind(one)]
+
+
+def _parsed_apart(data: bytes) -> list[pa.Table] | None:
+    """Samples, which are few, apart from the others; None where they are many, or a line is
+    damaged, or has more fields than its kind."""
+    at = data.find(b"\n") + 1 if data.startswith(_HEAD) else 0
+    others: list[bytes] = []
+    sampled = [data[:at]]
+    while (found := data.find(_SAMPLE, at)) >= 0:
+        begin = max(at, data.rfind(b"\n", at, found) + 1)
+        others.append(data[at:begin])
+        at = data.find(b"\n", found) + 1 or len(data)
+        sampled.append(data[begin:at])
+        if len(sampled) * _SAMPLE_BYTES > len(data):
+            return None
+    others.append(data[at:])
+    parts = [
+        _parsed(block, schema, unexpected)
+        for lines, schema, unexpected in (
+            (others, _GATE_LINE, "error"),
+            (sampled, _EVENT_LINE, "ignore"),
+        )
+        if (block := b"".join(lines))
+    ]
+    found_all = [part for part in parts if part is not None]
+    return found_all if len(found_all) == len(parts) else None
+
+
+def _by_kind(found: pa.Table) -> list[pa.Table]:
+    """Events of one kind lie together, so that whole columns of a row group are 0 and are not
+    read. Texts become dictionaries before, as numbers are divided sooner than texts."""
+    columns = [
+        found[name].combine_chunks().dictionary_encode() if name in _TEXTS else found[name]
+        for name in found.column_names
+    ]
+    coded = pa.table(columns, names=found.column_names)
+    kinds = columns[found.column_names.index("kind")]
+    return [coded.filter(pc.equal(kinds.indices, at)) for at in range(len(kinds.dictionary))]
 
 
 def _events(found: pa.Table, header: Header, batch: int) -> pa.Table:
@@ -91,7 +133,10 @@ def _same(text: str, count: int) -> pa.Array:
 
 
 def _coded(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.fill_null(texts, "").dictionary_encode()
+    """Without nulls, and with those names alone that are there."""
+    if texts.null_count:
+        texts = pc.fill_null(texts.cast(pa.string()), "").dictionary_encode()
+    return texts
 
 
 def message_tables(data: bytes, offset_ns: int, batch: int) -> list[pa.Table]:
@@ -109,16 +154,21 @@ def message_tables(data: bytes, offset_ns: int, batch: int) -> list[pa.Table]:
     return [pa.table(columns, schema=MESSAGES)]
 
 
-def _parsed(data: bytes, schema: pa.Schema) -> pa.Table | None:
-    options = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+def _parsed(data: bytes, schema: pa.Schema, unexpected: str = "ignore") -> pa.Table | None:
+    """A row a line; None for a damaged or an empty one, and, where `unexpected` is "error", for a
+    field that `schema` lacks."""
+    options = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
     blocks = arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
     try:
         # Arrow takes any bytes for text, and reading the text fails.
         if not data.isascii():
             data.decode()
-        return arrow_json.read_json(io.BytesIO(data), read_options=blocks, parse_options=options)
+        found = arrow_json.read_json(io.BytesIO(data), read_options=blocks, parse_options=options)
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
+    # An object over several lines is one for Arrow, and so are several on one line.
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    return found if len(found) == lines else None
 
 
 def _whole(found: pa.Table, name: str, instead: str | int) -> pa.ChunkedArray:

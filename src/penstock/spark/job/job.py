@@ -7,6 +7,7 @@ Events are worked on by tasks (`event_tables.py`). What Spark plans costs more t
 traces and percentiles are left to it.
 """
 
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,6 +34,13 @@ MESSAGE_TABLES: Final = (
     "gold/throughput",
     "gold/integrity",
 )
+MERGED: Final = "gold/stage_cdf"
+"""The last of the tables that are made of all buckets."""
+
+MERGE_REST: Final = 9.0
+"""A run that follows leaves such tables for so many times as long as they took: a tenth of its time
+goes into them at most, however short its batches are."""
+
 Make = Callable[[], DataFrame]
 
 
@@ -81,16 +89,26 @@ class SparkJob:
         """
         self._is_changed = self._derive()
         self._query.drain(self._taken, see)
+        self._is_changed = self._merge() or self._is_changed
         return self._is_changed
 
     def follow(self, period_s: float, told: Callable[[int], None]) -> None:
         """Go on with what comes, a batch every `period_s`, until KeyboardInterrupt, which is passed
-        on. told: of every batch how many rows it had, once all tables have them.
-        Raises: OperatorError."""
+        on. told: of every batch how many rows it had, once all tables have them, but those that
+        are merged: a batch that comes too soon after a merge leaves it to a later one, or to the
+        next run. Raises: OperatorError."""
         self._derive()
+        self._merge()
+        due_s = 0.0
 
         def taken(count: int) -> None:
+            nonlocal due_s
             self._derive()
+            began_s = time.monotonic()
+            if began_s >= due_s:
+                self._merge()
+                ended_s = time.monotonic()
+                due_s = ended_s + MERGE_REST * (ended_s - began_s)
             told(count)
 
         self._query.follow(period_s, taken)
@@ -111,9 +129,7 @@ class SparkJob:
             if batch > known:
                 make(known, batch)
                 is_changed = True
-        batch = max(self.store.batch(table) for table in (EVENTS, MESSAGES))
-        if is_changed and batch >= 0:
-            self._merge(batch)
+        if is_changed:
             self.upkeep.look()
         return is_changed
 
@@ -174,16 +190,19 @@ class SparkJob:
 
     # -- tables ----------------------------------------------------------------------------------
 
-    def _merge(self, batch: int) -> None:
-        """What is said of the whole time is made of all buckets."""
+    def _merge(self) -> bool:
+        """What is said of the whole time is made of all buckets, unless that is known already;
+        whether anything was written."""
+        batch = max(self.store.batch(table) for table in (EVENTS, MESSAGES))
+        if batch <= self.store.batch(MERGED):
+            return False
         latencies = self._maybe("gold/latency_sketch")
         holds = self._maybe("gold/hold_sketch")
         if latencies is not None:
             table = gold_tables.latency(latencies).toArrow()
             self.store.replace("gold/latency", table, batch)
-        self.store.replace(
-            "gold/stage_cdf", gold_tables.stage_cdf(latencies, holds).toArrow(), batch
-        )
+        self.store.replace(MERGED, gold_tables.stage_cdf(latencies, holds).toArrow(), batch)
+        return True
 
     def _replace(self, batch: int, from_ns: int, *tables: Frame) -> None:
         def write(one: Frame) -> None:

@@ -12,25 +12,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.spark.blame.blame import group_of
 from penstock.spark.input import parse
-from penstock.spark.input.event_slice import SAMPLES, UP
+from penstock.spark.input.event_slice import FIRST_NS, SAMPLES, UP, read_events
 from penstock.spark.schema.arrow_columns import (
     BLOCK_INTERVAL,
     CONSUMER,
     LAST_SEEN,
     SAMPLE_STEP,
     TRIPLE,
+    Mask,
+    coded_schema,
+    named,
     read,
 )
 
 _HOLD: Final = ("boot_id", *TRIPLE)
 _SAMPLED: Final = ("boot_id", "actor", "kind")
+_BOUNDS: Final = pa.schema(
+    [parse.EVENTS.field(name) for name in ("boot_id", "kind", "seq", "t_ns", "batch")]
+)
+_ENDED: Final = pa.schema([parse.EVENTS.field(name) for name in (*_HOLD, "t_ns", "amount")])
+_TAKEN: Final = pa.schema([parse.EVENTS.field(name) for name in (*_SAMPLED, "t_ns")])
 _NEW: Final = pa.schema(
-    [parse.EVENTS.field(name) for name in (*_HOLD, "kind", "seq", "t_ns", "amount")]
+    [parse.EVENTS.field(name) for name in (*_HOLD, "kind", "seq", "t_ns", "amount", "batch")]
 )
 _OPEN: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in (*_HOLD, "start_ns")])
 _SINCE: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in ("actor", "start_ns")])
@@ -64,8 +73,7 @@ class Horizon:
 
     def __call__(self) -> Reach:
         """Raises: OSError."""
-        is_new = pc.field("kind").is_valid() & (pc.field("batch") > self.known)
-        new = _plain(read(self.events, _NEW, is_new), _NEW)
+        new = self._new()
         bounds = new.group_by("boot_id").aggregate(
             [("t_ns", "min"), ("t_ns", "max"), ("seq", "min"), ("seq", "max")]
         )
@@ -82,10 +90,10 @@ class Horizon:
         moments = [
             *(row["t_ns_min"] for row in fresh.values()),
             *(t_ns for _, t_ns in ends.values()),
-            *self._lone(new),
             *_stepped(new, seen),
             *self._joined(new),
         ]
+        moments += self._lone(new, min(moments))
         from_ns = self._floor(min(moments))
         if any(fresh[boot]["seq_min"] <= seq for boot, (seq, _) in ends.items()):
             from_ns = 0 if self.is_torn else self._floor(self._before(from_ns))
@@ -94,32 +102,44 @@ class Horizon:
     def _floor(self, t_ns: int) -> int:
         return max(0, t_ns - t_ns % self.width_ns)
 
-    def _lone(self, new: pa.Table) -> Iterator[int]:
-        """When the holds began that ended, but for those that are known to be open."""
-        ended = new.filter(pc.equal(new["kind"], "gate_opened"))
-        if not len(ended):
+    def _new(self) -> pa.Table:
+        """The new events, texts as dictionaries: most of them are only counted here. Before
+        anything is known nobody asks what they were."""
+        columns = _NEW if self.known >= 0 else _BOUNDS
+        parts = [read_events(file, columns, FIRST_NS) for file in self.events]
+        found = pa.concat_tables([coded_schema(columns).empty_table(), *parts])
+        found = found.unify_dictionaries().combine_chunks()
+        return found.filter(pc.greater(found["batch"], self.known))
+
+    def _lone(self, new: pa.Table, before_ns: int) -> Iterator[int]:
+        """When the holds began that ended, but for those that are known to be open: of such as
+        began before `before_ns`, as the others reach no further."""
+        began = pc.subtract(new["t_ns"], pc.max_element_wise(new["amount"], 0))
+        is_ended = _is(new["kind"], "gate_opened") & pc.less(began, before_ns).to_numpy()
+        if not np.any(is_ended):
             return
+        ended = _plain(new.filter(pa.array(is_ended)).select(_ENDED.names), _ENDED)
         is_open = pc.field("closed_by") == "end_of_data"
         known = _plain(read(self.holds, _OPEN, is_open), _OPEN)
         ended = ended.join(known, list(_HOLD), join_type="left outer")
         is_told = pc.fill_null(pc.greater_equal(ended["t_ns"], ended["start_ns"]), False)
         ended = ended.filter(pc.invert(is_told))
-        began = pc.subtract(ended["t_ns"], pc.max_element_wise(ended["amount"], 0))
-        if len(began):
+        if len(ended):
+            began = pc.subtract(ended["t_ns"], pc.max_element_wise(ended["amount"], 0))
             yield pc.min(began).as_py()
 
     def _joined(self, new: pa.Table) -> Iterator[int]:
         """Since when consumers were held that turn out to be those of a queue."""
         pairs: set[tuple[str, str]] = set()
         for one, other in (("actor", "peer"), ("peer", "actor")):
-            is_named = pc.starts_with(new[one], "consumer:")
-            named = new.filter(is_named).group_by([one, other]).aggregate([])
-            for row in named.to_pylist():
+            is_named = named(new[one], lambda name: name.startswith("consumer:"))
+            pairs_ = new.filter(pa.array(is_named)).group_by([one, other]).aggregate([])
+            for row in pairs_.to_pylist():
                 if group_of(row[other]):
                     pairs.add((row[one], group_of(row[other])))
         known = read(self.consumers, CONSUMER, pc.scalar(True)).select(["consumer", "group"])
         before = {(row["consumer"], row["group"]) for row in known.to_pylist()}
-        ups = new.filter(pc.equal(new["kind"], UP))["actor"]
+        ups = new.filter(pa.array(_is(new["kind"], UP)))["actor"]
         # One that came up just now, and was of no queue before, has been held by nobody.
         names = {one for one, _ in pairs - before}
         names -= set(ups.to_pylist()) - {one for one, _ in before}
@@ -138,8 +158,8 @@ class Horizon:
 
 def _stepped(new: pa.Table, seen: pa.Table) -> Iterator[int]:
     """Where the time of steps belongs that new samples end."""
-    samples = new.filter(pc.is_in(new["kind"], pa.array(SAMPLES)))
-    first = samples.group_by(list(_SAMPLED)).aggregate([("t_ns", "min")])
+    samples = new.filter(pa.array(_is(new["kind"], *SAMPLES))).select(_TAKEN.names)
+    first = _plain(samples, _TAKEN).group_by(list(_SAMPLED)).aggregate([("t_ns", "min")])
     steps = seen.join(first, list(_SAMPLED), join_type="inner")
     is_time = pc.equal(steps["kind"], "time_sample")
     middle_ns = pc.divide(pc.add(steps["t_ns"], steps["t_ns_min"]), 2)
@@ -147,6 +167,10 @@ def _stepped(new: pa.Table, seen: pa.Table) -> Iterator[int]:
     places = pc.if_else(is_time, middle_ns, pc.if_else(is_empty, steps["t_ns"], steps["t_ns_min"]))
     if len(places):
         yield pc.min(places).as_py()
+
+
+def _is(column: pa.ChunkedArray, *texts: str) -> Mask:
+    return named(column, lambda name: name in texts)
 
 
 def _plain(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -5,7 +5,7 @@ its place in one sorted list of names.
 """
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, get_type_hints
 
 import numpy as np
@@ -166,9 +166,13 @@ def _values(column: pa.ChunkedArray) -> list[str]:
 
 def share(column: pa.ChunkedArray, number: int, shares: int) -> Mask:
     """Which rows are of share `number`, 0..shares-1, by the names of a text column."""
-    known = np.array(
-        [zlib.crc32(name.encode()) % shares == number for name in _values(column)], np.bool_
-    )
+    return named(column, lambda name: zlib.crc32(name.encode()) % shares == number)
+
+
+def named(column: pa.ChunkedArray, is_one: Callable[[str], bool]) -> Mask:
+    """Which rows have a name that `is_one`, which is asked once a name. column: of dictionaries
+    that are the same in every chunk."""
+    known = np.array([is_one(name) for name in _values(column)], np.bool_)
     indices = [chunk.indices.to_numpy() for chunk in column.chunks]
     return known[np.concatenate(indices)] if indices else np.zeros(0, np.bool_)
 

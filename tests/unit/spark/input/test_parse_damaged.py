@@ -81,7 +81,19 @@ def rows(data: bytes) -> list[str]:
 def test_the_events_are_those_of_the_rules_line_by_line(data: bytes) -> None:
     found = rows(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parse, "_parsed", lambda data, schema: None)
+        patch.setattr(parse, "_parsed", lambda *given: None)
+        assert found == rows(data)
+
+
+@pytest.mark.parametrize("odd", [b"", b'{"seq":7,"kind":"new","ready":4}\n', b'{"seq":8,\n'])
+def test_samples_among_many_others_are_parsed_apart(odd: bytes) -> None:
+    gate = b'{"seq":%d,"t":1,"kind":"gate_opened","actor":"chan:A","amount":%d}\n'
+    sample = b'{"seq":1,"t":2,"kind":"queue_sample","actor":"queue:/q","ready":3}\n'
+    lines = [gate % (at, at) for at in range(100)]
+    data = b"".join([b'{"format":"penstock-events"}\n', *lines, sample, sample, odd, *lines])
+    found = rows(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parse, "_parsed", lambda *given: None)
         assert found == rows(data)
 
 
