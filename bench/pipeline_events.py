@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from heapq import merge
 from itertools import count, islice
 from pathlib import Path
+from shutil import copyfileobj
 from typing import Final, NamedTuple
 
 from penstock.telemetry.events import (
@@ -37,6 +38,8 @@ START_NS: Final = 5_000_000_000_000
 SECOND_NS: Final = 1_000_000_000
 STEP_NS: Final = 50_000
 BLOCK: Final = 20_000
+BOOT_EVENTS: Final = 1_000_000
+COPY_BYTES: Final = 1 << 20
 
 
 class Gate(NamedTuple):
@@ -50,12 +53,8 @@ class Gate(NamedTuple):
     length_ns: int
 
 
-def events_of(seed: int, number: int, shape: str) -> list[Event]:
-    """`number` events of one boot, in order."""
-    return list(islice(_stream_of(seed, shape), number))
-
-
 def _stream_of(seed: int, shape: str) -> Iterator[Event]:
+    """The events of one boot, in order, for ever."""
     if shape == "random":
         gates = _random(seed)
     else:
@@ -154,15 +153,32 @@ def _random(seed: int) -> Iterator[Gate]:
             yield Gate(t_ns, GATE_OPENED, *pair, "credit", t_ns - began_ns)
 
 
-def write_events(directory: Path, number: int, shape: str = "pressed") -> None:
-    """Two boots with half of the events each, one after the other."""
+def write_events(directory: Path, number: int, shape: str = "pressed", boots: int = 0) -> int:
+    """Boots with as many events each, one after the other; of many boots every second one has the
+    same events. boots: how many, 0 for two or more of at most BOOT_EVENTS. How many events these
+    are, `number` or a few less."""
     directory.mkdir(parents=True)
+    boots = boots or max(2, -(-number // BOOT_EVENTS))
+    each = number // boots
+    bodies: dict[int, tuple[Path, int]] = {}
     began_ns = 0
-    for seed in (1, 2):
-        events = islice(_stream_of(seed, shape), number // 2)
-        with (directory / f"events-{seed}.jsonl").open("wb") as file:
-            header = TraceHeader("bench", str(seed), began_ns, 0, "bench")
+    for boot in range(boots):
+        file_name = directory / f"events-{boot:04d}.jsonl"
+        with file_name.open("wb") as file:
+            header = TraceHeader("bench", str(boot + 1), began_ns, 0, "bench")
             file.write(encode_header(header))
-            while block := list(islice(events, BLOCK)):
-                file.write(encode_events(block))
-                began_ns = header.wall_ns + block[-1].t_ns - START_NS + SECOND_NS
+            seed = boot % 2 + 1
+            if seed in bodies:
+                known, length_ns = bodies[seed]
+                with known.open("rb") as other:
+                    other.readline()
+                    copyfileobj(other, file, COPY_BYTES)
+            else:
+                length_ns = 0
+                events = islice(_stream_of(seed, shape), each)
+                while block := list(islice(events, BLOCK)):
+                    file.write(encode_events(block))
+                    length_ns = block[-1].t_ns - START_NS + SECOND_NS
+                bodies[seed] = (file_name, length_ns)
+        began_ns += length_ns
+    return each * boots

@@ -43,7 +43,7 @@ from penstock.spark.schema.arrow_columns import (
 from penstock.spark.schema.formats import STATE_FIELDS
 
 _NUMBERS: Final = ("seq", "t_ns", "amount", *STATE_FIELDS, *DEPTHS)
-_READ: Final = pa.schema(
+EVENT_COLUMNS: Final = pa.schema(
     [parse.EVENTS.field(name) for name in ("boot_id", "kind", *TRIPLE, *_NUMBERS)]
 )
 _HOLDS: Final = pa.schema(
@@ -82,7 +82,7 @@ class Facts:
         kept, mine = [], [np.zeros(0, np.bool_)]
         for file, _, high in self.events:
             if high >= self.from_ns:
-                table = read_events(file, _READ, self.from_ns)
+                table = read_events(file, EVENT_COLUMNS, self.from_ns)
                 is_mine = share(table["actor"], self.share, self.shares)
                 is_wanted = is_mine | pc.equal(table["kind"], DOWN).to_numpy()
                 kept.append(table.filter(pa.array(is_wanted)))
@@ -135,10 +135,10 @@ class Facts:
             before = before.join(sampled, _SAMPLED, join_type="left semi")
             since.append(pc.min(before["t_ns"]).as_py())
         from_ns = min((one for one in since if one is not None), default=self.from_ns)
-        parts = [coded_schema(_READ).empty_table()]
+        parts = [coded_schema(EVENT_COLUMNS).empty_table()]
         for file, low, high in self.events:
             if low < self.from_ns and high >= from_ns and from_ns < self.from_ns:
-                table = self._mine(read_events(file, _READ, from_ns, _OF_SAMPLES))
+                table = self._mine(read_events(file, EVENT_COLUMNS, from_ns, _OF_SAMPLES))
                 is_sample = pc.is_in(table["kind"], pa.array(_OF_SAMPLES))
                 parts.append(table.filter(pc.and_(is_sample, pc.less(table["t_ns"], self.from_ns))))
         return pa.concat_tables(parts).unify_dictionaries()
@@ -199,14 +199,14 @@ def _plain(parts: Sequence[pa.Table], *more: str) -> pa.Table:
 def _as_events(began: pa.Table, kind: str) -> pa.Table:
     """What began, with what is missing as of an event."""
     known = {"t_ns": began["start_ns"], "kind": _repeated(kind, len(began))}
-    for field in _READ:
+    for field in EVENT_COLUMNS:
         if field.name in began.column_names:
             known[field.name] = began[field.name]
         elif field.name not in known and pa.types.is_string(field.type):
             known[field.name] = _repeated("", len(began))
     nothing = pa.array(np.zeros(len(began), np.int64))
-    columns = [known.get(name, nothing) for name in _READ.names]
-    return pa.table(columns, names=_READ.names).cast(coded_schema(_READ))
+    columns = [known.get(name, nothing) for name in EVENT_COLUMNS.names]
+    return pa.table(columns, names=EVENT_COLUMNS.names).cast(coded_schema(EVENT_COLUMNS))
 
 
 def _repeated(text: str, count: int) -> pa.Array:

@@ -1,0 +1,361 @@
+"""How the flow pipeline grows: with time, with events, with executors, and on paper.
+
+    python bench/pipeline_growth.py sustained    100,000 events a second, a batch a second
+    python bench/pipeline_growth.py memory       what the driver takes for 1, 10, 30 million events
+    python bench/pipeline_growth.py executors    local-cluster[2,1,1024] against [1,1,1024], paired
+    python bench/pipeline_growth.py costs        time of tasks, bytes shuffled, and 100 executors
+    python bench/pipeline_growth.py all --smoke  does everything run? two minutes
+
+The rate of a backlog is measured by `pipeline.py`. Every measurement has a JVM of its own, warmed
+up by a small directory. The machine's load before and after is printed: on a busy one only the
+ratios say much, and processor seconds.
+
+    sustained   lines are appended to a file at an even pace while a query follows it. The lag of a
+                batch is that of its oldest event: from when it was written until all tables have it.
+    memory      the driver of local-cluster[2,1,1024], so that no task runs in it: the most its JVM
+                and its Python had in memory, the most its heap had, and what was left of that after
+                a collection at the end.
+    executors   the same events in turns, one, two, two, one executor of one core.
+    costs       what the tasks of each step of a backlog took, by Spark's own counts.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+# Run as a program neither the directory above nor the sources are on the path yet.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+from bench.machine import describe
+from bench.pipeline import BUCKET_NS, SMOKE_EVENTS, check, warm_session, worked_s
+from bench.pipeline_events import SHAPES, write_events
+from bench.pipeline_sustained import sustained
+from penstock.spark.input import bronze
+from penstock.spark.input.event_slice import FIRST_NS, read_events
+from penstock.spark.job import event_tables
+from penstock.spark.job.facts import EVENT_COLUMNS
+from penstock.spark.job.job import SparkJob
+from penstock.spark.tables.store import EVENTS
+
+MB: Final = 1 << 20
+PARTS: Final = ("sustained", "memory", "executors", "costs")
+LOOK_S: Final = 0.2
+SETTLE_S: Final = 0.5
+"""After which Spark's counts have what the last stage did."""
+
+RATIO_MIN: Final = 1.7
+PAPER_EXECUTORS: Final = (1, 2, 10, 30, 100)
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def memory(options: argparse.Namespace, place: Path) -> dict[str, Any]:
+    """What the driver takes for backlogs of several sizes; each in a process of its own."""
+    sizes = {}
+    for number in options.sizes:
+        write_events(place / f"in-{number}", number, options.shape)
+        sizes[f"{number:,}"] = _child(options, place, f"in-{number}", options.cluster.format(2))
+    return {"driver": sizes}
+
+
+def _heap(spark: Any) -> dict[str, float]:
+    """MB of the heap of the driver's JVM: the most of each of its pools, and what is alive now."""
+    beans = spark.sparkContext._jvm.java.lang.management.ManagementFactory
+    pools = [one for one in beans.getMemoryPoolMXBeans() if str(one.getType()) == "Heap memory"]
+    peak = sum(one.getPeakUsage().getUsed() for one in pools)
+    beans.getMemoryMXBean().gc()
+    alive = beans.getMemoryMXBean().getHeapMemoryUsage().getUsed()
+    return {"heap_peak_mb": round(peak / MB), "heap_alive_mb": round(alive / MB)}
+
+
+class Watch(threading.Thread):
+    """The most memory that the driver's Python, its JVM, and the largest of all other processes
+    below it have had."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._is_over = threading.Event()
+        self.most = {"python_mb": 0, "jvm_mb": 0, "others_largest_mb": 0}
+
+    def run(self) -> None:
+        """Until `stop`."""
+        me = psutil.Process()
+        while not self._is_over.wait(LOOK_S):
+            jvms = [one for one in me.children() if "java" in _name(one)]
+            known = {me.pid, *(one.pid for one in jvms)}
+            others = [one for one in me.children(recursive=True) if one.pid not in known]
+            for key, processes in (
+                ("python_mb", [me]),
+                ("jvm_mb", jvms),
+                ("others_largest_mb", others),
+            ):
+                found = max((_resident(one) for one in processes), default=0) // MB
+                self.most[key] = max(self.most[key], found)
+
+    def stop(self) -> dict[str, int]:
+        """MB."""
+        self._is_over.set()
+        self.join()
+        return self.most
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return str(process.name())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+# -- executors -------------------------------------------------------------------------------------
+
+
+def executors(options: argparse.Namespace, place: Path) -> dict[str, Any]:
+    """One executor and two, in turns."""
+    write_events(place / "in", options.events, options.shape)
+    found: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
+    for count in (1, 2, 2, 1)[: 2 if options.smoke else 4]:
+        found[count].append(_child(options, place, "in", options.cluster.format(count)))
+    rate = {
+        count: statistics.mean(one["events_per_s"] for one in runs) for count, runs in found.items()
+    }
+    return {
+        "events": options.events,
+        **{f"executors_{count}": runs for count, runs in found.items()},
+        "ratio": round(rate[2] / rate[1], 2),
+        "wanted": f"ratio at least {RATIO_MIN}",
+        "is_met": rate[2] / rate[1] >= RATIO_MIN,
+    }
+
+
+def _child(options: argparse.Namespace, place: Path, name: str, master: str) -> dict[str, Any]:
+    """One backlog in a process of its own."""
+    words = ["one", "--input", str(place / name), "--master", master]
+    asked = subprocess.run(
+        [sys.executable, __file__, *words], capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        raise SystemExit(asked.stdout + asked.stderr)
+    found: dict[str, Any] = json.loads(asked.stdout.splitlines()[-1])
+    print(f"{name} on {master}: {found}", flush=True)
+    return found
+
+
+def one(options: argparse.Namespace, place: Path) -> dict[str, Any]:
+    """A backlog, how fast, and what the driver takes."""
+    with warm_session(place, options.master) as spark:
+        watch = Watch()
+        watch.start()
+        job = SparkJob(spark, Path(options.input), place / "tables", BUCKET_NS)
+        began_s, worked = time.perf_counter(), worked_s()
+        job.update()
+        took_s, worked = time.perf_counter() - began_s, worked_s() - worked
+        most = watch.stop() | _heap(spark)
+        count = check(job, 0)
+    return {
+        "events": count,
+        "seconds": round(took_s, 1),
+        "events_per_s": round(count / took_s),
+        "processor_us_per_event": round(worked / count * 1e6, 1),
+        **most,
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+# -- costs -----------------------------------------------------------------------------------------
+
+
+class Steps:
+    """What Spark's own counts say of the steps of a backlog, and how long each took."""
+
+    def __init__(self, spark: Any) -> None:
+        self._store = spark.sparkContext._jsc.sc().statusStore()
+        self.found: dict[str, dict[str, float]] = {}
+
+    def counts(self) -> dict[str, float]:
+        """Of all executors so far."""
+        time.sleep(SETTLE_S)
+        known = self._store.executorList(False)
+        every = [known.apply(at) for at in range(known.size())]
+        return {
+            "tasks": sum(one.completedTasks() for one in every),
+            "task_s": sum(one.totalDuration() for one in every) / 1000,
+            "shuffled_bytes": sum(one.totalShuffleWrite() for one in every),
+        }
+
+    def timed(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        """`work`, counted as step `name`."""
+
+        def do(*given: Any, **named: Any) -> Any:
+            before, began_s = self.counts(), time.perf_counter()
+            try:
+                return work(*given, **named)
+            finally:
+                took_s = time.perf_counter() - began_s
+                known = self.found.setdefault(name, {"times": 0, "seconds": 0.0})
+                known["times"] += 1
+                known["seconds"] += took_s
+                for key, value in self.counts().items():
+                    known[key] = known.get(key, 0) + value - before[key]
+
+        return do
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Steps are counted meanwhile."""
+        places: list[tuple[Any, str, str]] = [
+            (bronze, "take_in", "reading"),
+            (event_tables, "found_in_task", "reach"),
+            (event_tables.EventTables, "_make", ""),
+        ]
+        kept = [getattr(owner, name) for owner, name, _ in places]
+
+        def make(tables: Any, works: Any, schemas: Any, *more: Any) -> Any:
+            step = "facts" if "silver/last_seen" in schemas else "answers"
+            return self.timed(step, kept[2])(tables, works, schemas, *more)
+
+        for (owner, name, step), work in zip(places, kept, strict=True):
+            setattr(owner, name, self.timed(step, work) if step else make)
+        try:
+            yield
+        finally:
+            for (owner, name, _), work in zip(places, kept, strict=True):
+                setattr(owner, name, work)
+
+
+def costs(options: argparse.Namespace, place: Path) -> dict[str, Any]:
+    """What tasks cost, and what follows for more executors."""
+    write_events(place / "in", options.events, options.shape)
+    with warm_session(place) as spark:
+        cores = spark.sparkContext.defaultParallelism
+        steps = Steps(spark)
+        job = SparkJob(spark, place / "in", place / "tables", BUCKET_NS)
+        began_s = time.perf_counter()
+        with steps.watching():
+            job.update()
+        took_s = time.perf_counter() - began_s
+        count = check(job, 0)
+        batches = int(steps.found["facts"]["times"])
+        # Two looks at the counts for each step.
+        took_s -= 2 * SETTLE_S * sum(known["times"] for known in steps.found.values())
+        began_s = time.perf_counter()
+        for file in job.store.files(EVENTS):
+            read_events(file, EVENT_COLUMNS, FIRST_NS)
+        read_s = time.perf_counter() - began_s
+        sizes = {name: sum(one.bytes for one in job.store.live(name)) for name in job.store.names()}
+    by_event = {name: known["task_s"] / count * 1e6 for name, known in steps.found.items()}
+    serial_s = max(0.0, took_s - sum(known["seconds"] for known in steps.found.values())) / batches
+    whole_us = read_s / count * 1e6
+    return {
+        "events": count,
+        "batches": batches,
+        "steps": {
+            name: {key: round(value, 2) for key, value in known.items()}
+            for name, known in steps.found.items()
+        },
+        "task_us_per_event": {name: round(value, 2) for name, value in by_event.items()},
+        "shuffled_bytes_per_event": round(
+            sum(known["shuffled_bytes"] for known in steps.found.values()) / count, 3
+        ),
+        "driver_alone_s_per_batch": round(serial_s, 2),
+        "every_share_reads_us_per_event": round(whole_us, 2),
+        "state_bytes": {name: sizes.get(name, 0) for name in ("silver/last_seen",)},
+        "table_bytes_per_event": round(sum(sizes.values()) / count, 1),
+        "paper": paper(by_event, whole_us, serial_s, cores, count / batches),
+    }
+
+
+def paper(
+    task_us: dict[str, float], whole_us: float, serial_s: float, cores: int, events: float
+) -> list[str]:
+    """How long a batch takes with more executors of a core each, as sums.
+
+    task_us: of tasks an event; whole_us: of it what every share of facts reads of each event, of
+    any actor; serial_s: of the driver alone for a batch; cores: at which this was measured; events:
+    of a batch."""
+    shared_us = task_us["reading"] + task_us["answers"] + task_us["facts"] - whole_us * cores
+    alone_us = task_us["reach"] + whole_us
+    found = [
+        f"seconds of a batch = {serial_s:.2f} (driver) + events × ({task_us['reach']:.2f} (reach: "
+        f"one task) + {whole_us:.2f} (every share reads all)) µs + events × {shared_us:.2f} µs / "
+        "executors"
+    ]
+    for executors_ in PAPER_EXECUTORS:
+        rates = []
+        # A batch as it is, and one that grows with the cores.
+        for size in (events, events * max(1, executors_ / cores)):
+            took_s = serial_s + size * (alone_us + shared_us / executors_) / 1e6
+            rates.append(f"{size / took_s:,.0f}/s with {size:,.0f} events a batch")
+        found.append(f"{executors_} executors: " + "; ".join(rates))
+    found.append(f"never more than {1e6 / alone_us:,.0f}/s, for what one task does by itself")
+    return found
+
+
+# -- all -------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse_arguments(arguments)
+    parts: dict[str, Callable[[argparse.Namespace, Path], dict[str, Any]]] = {
+        "sustained": sustained,
+        "memory": memory,
+        "executors": executors,
+        "costs": costs,
+        "one": one,
+    }
+    result: dict[str, Any] = {}
+    for part in PARTS if options.part == "all" else [options.part]:
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=options.scratch) as scratch:
+            result[part] = parts[part](options, Path(scratch))
+    if options.part == "one":
+        print(json.dumps(result["one"]))
+        return 0
+    print(json.dumps({**result, "machine": describe()}, indent=1))
+    return 0 if options.smoke or all(one.get("is_met", True) for one in result.values()) else 1
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """What is to be measured. Raises: SystemExit."""
+    parser = argparse.ArgumentParser(description="How the flow pipeline grows.")
+    parser.add_argument("part", choices=(*PARTS, "all", "one"))
+    parser.add_argument("--events", type=int, default=4_000_000, help="of executors and costs")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000, 30_000_000])
+    parser.add_argument("--rate", type=int, default=100_000, help="events a second, sustained")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of sustained")
+    parser.add_argument("--shape", choices=SHAPES, default="pressed")
+    parser.add_argument("--cluster", default="local-cluster[{},1,1024]")
+    parser.add_argument("--scratch", help="a directory with room: 150 bytes an event, and tables")
+    parser.add_argument("--smoke", action="store_true", help="few events; does everything run?")
+    parser.add_argument("--input", help=argparse.SUPPRESS)
+    parser.add_argument("--master", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if min(options.events, options.rate, options.seconds, *options.sizes) <= 0:
+        parser.error("sizes, rates and seconds are above 0")
+    if options.smoke:
+        options.events, options.sizes = SMOKE_EVENTS, [SMOKE_EVENTS]
+        options.rate, options.seconds = SMOKE_EVENTS // 4, 4.0
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
