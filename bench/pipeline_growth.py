@@ -11,7 +11,7 @@ up by a small directory. The machine's load before and after is printed: on a bu
 ratios say much, and processor seconds.
 
     sustained   lines are appended to a file at an even pace while a query follows it. The lag of a
-                batch is that of its oldest event: from when it was written until all tables have it.
+                batch is that of its oldest event: since it was written, until all tables have it.
     memory      the driver of local-cluster[2,1,1024], so that no task runs in it: the most its JVM
                 and its Python had in memory, the most its heap had, and what was left of that after
                 a collection at the end.
@@ -51,7 +51,10 @@ from penstock.spark.job.job import SparkJob
 from penstock.spark.tables.store import EVENTS
 
 MB: Final = 1 << 20
-PARTS: Final = ("sustained", "memory", "executors", "costs")
+PARTS: Final = ("costs", "sustained", "memory", "executors")
+COUNT_ALWAYS: Final = "--conf spark.ui.liveUpdate.period=0 pyspark-shell"
+"""Spark's counts have every task as soon as it ended."""
+
 LOOK_S: Final = 0.2
 SETTLE_S: Final = 0.5
 """After which Spark's counts have what the last stage did."""
@@ -323,6 +326,7 @@ def main(arguments: Sequence[str]) -> int:
         "costs": costs,
         "one": one,
     }
+    os.environ["PYSPARK_SUBMIT_ARGS"] = COUNT_ALWAYS
     result: dict[str, Any] = {}
     for part in PARTS if options.part == "all" else [options.part]:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=options.scratch) as scratch:
