@@ -92,6 +92,8 @@ OAUTH_TOKEN_BYTES: Final = Limit(16_384, 4096, 1_048_576, "bytes of a token", GU
     "server/net/token_checker", "the login is refused")
 OAUTH_TOKENS: Final = Limit(256, 1, 65_536, "tokens that are being checked", GUARD,
     "server/net/token_checker", "the login is refused")
+USER_PAGES: Final = Limit(4096, 16, 1_048_576, "users and virtual hosts with accounts", BOOKS,
+    "broker/settings/ledger", "those of users who are gone, with nothing left, are dropped")
 OAUTH_SCOPES: Final = Limit(2048, 1, 1_048_576, "scopes of a token", GUARD,
     "broker/session/tokens", "the login is refused")
 HEARTBEAT_S: Final = Limit(60, 0, 65_535, "seconds", KEY, "protocol/heartbeat",

@@ -11,6 +11,7 @@ from typing import Final
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
+from penstock.base.limits import USER_PAGES
 from penstock.base.quantities import parse_bytes, show_bytes
 from penstock.broker.session.access import Access
 from penstock.flow.account import Account
@@ -85,6 +86,8 @@ class Ledger:
         self._access = access
         self._vhosts = vhosts
         self._pages: dict[str, Account] = {}
+        # Looked at when there are so many, which is at least twice as many as are used.
+        self._look_at = USER_PAGES.default
         self._marks: dict[str, Marks] = {}
         self._single: dict[str, Marks] = {}
         self.strategy = Strategy("none")
@@ -193,9 +196,21 @@ class Ledger:
         name = f"{PREFIXES[USER]}{user}@{vhost}"
         page = self._pages.get(name)
         if page is None:
+            if len(self._pages) >= self._look_at:
+                self._drop_idle()
             page = self._pages[name] = Account(name, self.page_of_vhost(vhost), None, 0)
             self._apply(page, USER)
         return page
+
+    def _drop_idle(self) -> None:
+        """Users who come with tokens are as many as the issuer has: pages of those who are gone,
+        with nothing left, go too."""
+        for name, page in list(self._pages.items()):
+            is_idle = not page.children and page.owes_nothing() and page.stored_messages == 0
+            if is_idle and level_of(page) == USER and name not in self._single:
+                page.close()
+                del self._pages[name]
+        self._look_at = max(USER_PAGES.default, 2 * len(self._pages))
 
     def page_of_vhost(self, vhost: str) -> Account:
         """Pays too for what was found in `vhost` at start, whose publishers are gone."""

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
+from penstock.base.limits import USER_PAGES
 from penstock.broker.admin.flow_ledger import LOOKED_AT, ledger_rows, queue_causes
 from penstock.broker.settings.ledger import (
     CONNECTION,
@@ -179,3 +180,30 @@ def test_a_ledger_without_a_broker_adopts_a_profile() -> None:
     ledger.admit(account)
     ledger.enter(account, "guest", "/")
     assert ledger.marks_of(CONNECTION, "x").bytes_.high == 32 << 20
+
+
+def test_pages_of_users_who_are_gone_are_dropped_when_there_are_many() -> None:
+    """Tokens name as many users as their issuer has. Kept are those who have something."""
+    bed = Bed()
+    ledger = bed.broker.ledger
+    accounts = [Account(f"conn:{n}", None, None, 0) for n in range(3 * USER_PAGES.default)]
+    present = accounts[7]
+    for number, account in enumerate(accounts):
+        ledger.enter(account, f"user-{number}", "/")
+        if account is not present:
+            account.close()
+    names = [page.name for page in ledger.pages()]
+    assert len(names) <= USER_PAGES.default + 3
+    assert "user:user-7@/" in names and "vhost:/" in names
+    assert present.parent is not None and present.parent.name == "user:user-7@/"
+
+
+def test_a_user_with_limits_of_its_own_keeps_its_page() -> None:
+    bed = Bed()
+    ledger = bed.broker.ledger
+    ledger.set_marks(USER, "guest@/", ledger.marks_of(USER))
+    for number in range(USER_PAGES.default + 1):
+        account = Account(f"conn:{number}", None, None, 0)
+        ledger.enter(account, f"user-{number}", "/")
+        account.close()
+    assert "user:guest@/" in [page.name for page in ledger.pages()]
