@@ -147,11 +147,11 @@ def _token_maker(config: Config) -> MakeTokens | None:
 
 def _say_open(path: str, config: Config) -> None:
     """A file with secrets that others may read is named, as ssh does."""
-    has_secret = config.tls_key_password or any(one.password for one in config.users)
+    own = (config.tls_key_password, config.oauth_secret)
     mode = os.stat(path).st_mode & 0o777
-    if has_secret and mode & 0o077:
+    if (any(own) or any(one.password for one in config.users)) and mode & 0o077:
         click.echo(
-            f" ! {path} holds passwords, and others may read it (mode {mode:o}): chmod 600 {path}, "
+            f" ! {path} holds secrets, and others may read it (mode {mode:o}): chmod 600 {path}, "
             "or write password_hash (penstock users hash-password)"
         )
 

@@ -101,12 +101,15 @@ def test_users_that_could_not_log_in_are_refused(tmp_path: Path, row: str) -> No
         read_config(str(path))
 
 
-def test_a_file_with_passwords_that_others_may_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "text", ["[[users]]\nname = 'a'\npassword = 'b'\n", "[oauth]\nsecret = 'b'\n"]
+)
+def test_a_file_with_secrets_that_others_may_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     """F120."""
     path = tmp_path / "penstock.toml"
-    path.write_text("[[users]]\nname = 'a'\npassword = 'b'\n", encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     for mode, is_said in ((0o644, True), (0o640, True), (0o600, False)):
         os.chmod(path, mode)
         _say_open(str(path), read_config(str(path)))
