@@ -3,10 +3,12 @@
 import asyncio
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.limits import OAUTH_JWKS_BYTES, OAUTH_TOKEN_BYTES, OAUTH_TOKENS
 from penstock.broker.session.tokens import TokenFault, TokenUser
+from penstock.cli.certificates import make_authority, make_server
 from penstock.server.machine.clock import SystemClock
 from penstock.server.net import token_checker
 from penstock.server.net.token_checker import JwtChecker
@@ -30,9 +33,10 @@ Found = TokenUser | TokenFault
 
 
 class Issuer:
-    """A server of keys. body: what it answers; asked: how often it was."""
+    """A server of keys. body: what it answers; asked: how often it was; certificate: its files
+    without suffix, None for a server without TLS."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: Path | None = None) -> None:
         self.body = b""
         self.status = 200
         self.headers: dict[str, str] = {}
@@ -56,7 +60,14 @@ class Issuer:
                 """Nothing on the terminal of the tests."""
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/keys"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(
+                certificate.with_suffix(".pem"), certificate.with_suffix(".key")
+            )
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        scheme = "http" if certificate is None else "https"
+        self.url = f"{scheme}://localhost:{self.server.server_port}/keys"
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
 
@@ -246,6 +257,25 @@ async def test_keys_come_from_where_the_configuration_says(issuer: Issuer) -> No
     await bench.reads(1)
     assert issuer.asked == 1 and len(bench.checker.keys) == 1
     bench.checker.close()
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+async def test_an_issuer_has_to_show_a_good_certificate(tmp_path: Path, is_trusted: bool) -> None:
+    now = datetime.now(UTC)
+    make_authority(tmp_path, 2, now)
+    make_server(tmp_path, "issuer", ["localhost"], 2, now)
+    issuer = Issuer(tmp_path / "issuer")
+    issuer.shows(a=0)
+    config = replace(CONFIG, oauth_secret="", oauth_jwks_url=issuer.url)
+    if is_trusted:
+        config = replace(config, oauth_jwks_ca=str(tmp_path / "ca.pem"))
+    bench = Bench(config)
+    try:
+        assert isinstance(await bench.found(token("a")), TokenUser) == is_trusted
+        assert ("CERTIFICATE_VERIFY_FAILED" in " ".join(bench.log.lines)) != is_trusted
+    finally:
+        bench.checker.close()
+        issuer.close()
 
 
 async def test_an_answer_without_end_is_not_read(issuer: Issuer) -> None:
