@@ -17,12 +17,14 @@ pytest.importorskip("pyarrow")
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ClientError
 from penstock.client.io_blocking import Channel, connect
+from penstock.protocol.values import Table
+from penstock.spark.connector.stream.chunk_link import ChunkLink
 from tests.conformance.live import Broker
 from tests.patience import undisturbed, until
 from tests.spark.engine import STEPS, Engine, die, live, numbers, reading, sunk
 from tests.spark.marks import READERS
 from tests.spark.mortal import MortalBroker
-from tests.spark.through_amqp import Publisher, publish, queue_at
+from tests.spark.through_amqp import PATIENCE_MS, Publisher, patiently, publish, queue_at
 
 pytestmark = READERS
 
@@ -276,3 +278,16 @@ def test_the_same_job_leases_where_it_can(broker_url: str, tmp_path: Path) -> No
 def capabilities_of(url: str) -> frozenset[str]:
     with connect(url) as connection:
         return connection.session.server_capabilities()
+
+
+def test_a_broker_without_chunks_of_leases_is_said_to_be_older(rabbitmq_url: str) -> None:
+    """It ignores what it is asked for, as a Penstock of before did, and gives a plain message."""
+    with queue_at(rabbitmq_url) as (channel, queue):
+        publish(channel, queue, 0, 1)
+        link = ChunkLink(patiently(rabbitmq_url))
+        asked: Table = {"x-lease-group": "g", "x-lease-from": 0, "x-lease-to": 1}
+        link.begin(queue, asked, "")
+        link.write()
+        with pytest.raises(OperatorError, match="because it is older than this connector"):
+            link.next(PATIENCE_MS)
+        link.drop()

@@ -426,7 +426,7 @@ CONNECTOR_IN_FLIGHT_BYTES: Final = Limit(16_777_216, 16_777_216, 16_777_216,
 CONNECTOR_TASK_BYTES: Final = Limit(16_777_216, 16_777_216, 16_777_216,
     "bytes of deliveries that a Spark task is sent", PACE, "spark/connector/queue/queue_source",
     "the batch is divided into more tasks")
-CONNECTOR_QUEUES: Final = Limit(64, 64, 64,
+CONNECTOR_QUEUES: Final = Limit(256, 256, 256,
     "queues that one Spark query reads, each over a connection of its own", GUARD,
     "spark/connector/common/options", "the query is refused")
 CONNECTOR_STAGED_BYTES: Final = Limit(16_777_216, 1024, 67_108_864,

@@ -55,7 +55,8 @@ def fresh(
     """What may be read now, at most `bytes_max` and a range. taken: bytes read so far of the file
     of a name, 0 for none; ends: where each ends, None for where it does by now.
 
-    Raises: OperatorError when a file is shorter than what was read, or is to be read, of it."""
+    Raises: OperatorError when a file is shorter than what was read, or is to be read, of it, or no
+    line ends where it was read to: another file has its name."""
     ranges: list[Range] = []
     marks: dict[str, int] = {}
     left = bytes_max
@@ -71,6 +72,11 @@ def fresh(
             if known is not None and size < known:
                 raise _another(path, size, known)
             end = _end_of_lines(file, path, start) if known is None else known
+            if end > start and not _is_behind_line(file, start):
+                raise OperatorError(
+                    f"{path} was read to byte {start}, where no line ends now: it is another file "
+                    "of that name; analyse it into another --tables directory"
+                )
             for one in _ranges(file, path, start, end, left, header):
                 ranges.append(one)
                 left -= one.end - one.start
@@ -117,6 +123,12 @@ def _end_of_lines(file: BinaryIO, path: Path, start: int) -> int:
         if found >= 0:
             return begin + found + 1
     return start
+
+
+def _is_behind_line(file: BinaryIO, start: int) -> bool:
+    """Whether `start` is where a line begins, as it is in a file that only grew."""
+    file.seek(max(0, start - 1))
+    return start == 0 or file.read(1) == b"\n"
 
 
 def _another(path: Path, size: int, start: int) -> OperatorError:

@@ -45,6 +45,15 @@ def test_a_file_that_became_shorter_is_refused(planned: Planned) -> None:
         reader.latestOffset({}, reader.getDefaultReadLimit())
 
 
+def test_a_longer_file_of_the_same_name_is_refused(planned: Planned) -> None:
+    reader, path, end = planned
+    path.write_bytes(HEADER + b'{"seq":1000001}\n' * 200)
+    with pytest.raises(OperatorError, match=r"read to byte 1066, where no line ends now"):
+        reader.latestOffset(end, reader.getDefaultReadLimit())
+    with pytest.raises(OperatorError, match="it is another file of that name"):
+        reader.partitions(end, {path.name: 2000})
+
+
 def test_a_file_that_is_gone_is_refused_unless_it_was_read(planned: Planned) -> None:
     reader, path, end = planned
     path.rename(path.with_suffix(".old"))

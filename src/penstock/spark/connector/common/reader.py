@@ -8,6 +8,7 @@ array of the first task.
 """
 
 import gc
+import heapq
 import logging
 import os
 import time
@@ -75,6 +76,29 @@ class RangePartition(InputPartition):
         self.stop = stop
 
 
+class SeveralRanges(InputPartition):
+    """Ranges of several queues, which one task reads one after the other."""
+
+    def __init__(self, ranges: Sequence[RangePartition]) -> None:
+        super().__init__(tuple(one.value for one in ranges))
+        self.ranges = tuple(ranges)
+
+
+def packed(parts: Sequence[InputPartition], tasks: int) -> Sequence[InputPartition]:
+    """`parts` for at most `tasks` tasks, 1.., of which each has about as many rows; as they are
+    where there are not so many, or where they are not ranges."""
+    ranges = [one for one in parts if isinstance(one, RangePartition)]
+    if len(ranges) <= tasks or len(ranges) < len(parts):
+        return parts
+    bins: list[list[RangePartition]] = [[] for _ in range(tasks)]
+    loads = [(0, number) for number in range(tasks)]
+    for one in sorted(ranges, key=lambda one: one.first - one.stop):
+        rows, number = loads[0]
+        bins[number].append(one)
+        heapq.heapreplace(loads, (rows + one.stop - one.first, number))
+    return [SeveralRanges(found) if len(found) > 1 else found[0] for found in bins]
+
+
 def read_part(
     partition: InputPartition,
     options: SourceOptions,
@@ -83,11 +107,12 @@ def read_part(
 ) -> Iterator[Any]:
     """What a task does with a range: it reads the queue that the partition names, which options
     may not, because patterns are matched in each process anew."""
-    assert isinstance(partition, RangePartition), "partitions come from partitions()"
     spare_worker()
-    options = replace(options, queue=partition.queue, group=partition.group)
-    shape = replace(shape, queue=partition.queue)
-    return read(options, partition.first, partition.stop, shape)
+    ranges = partition.ranges if isinstance(partition, SeveralRanges) else (partition,)
+    for one in ranges:
+        assert isinstance(one, RangePartition), "partitions come from partitions()"
+        of_one = replace(options, queue=one.queue, group=one.group)
+        yield from read(of_one, one.first, one.stop, replace(shape, queue=one.queue))
 
 
 @plainly
@@ -171,16 +196,18 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
             planner.prepare_available_now()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """About minPartitions parts, or what `width` says, divided among the queues by rows."""
+        """About minPartitions parts, or what `tasks_of` says, divided among the queues by rows; a
+        task reads several queues where there are more of them than that."""
         starts, ends = self._numbers(start), self._numbers(end)
         rows = [max(0, stop - first) for first, stop in zip(starts, ends, strict=True)]
-        counts = tasks_of(rows, self._options.partitions, self._options.cores)
+        asked, cores = self._options.partitions, self._options.cores
+        counts = tasks_of(rows, asked, cores)
         parts: list[InputPartition] = []
         for number, planner in enumerate(self._opened()):
             if rows[number] > 0:
                 first, stop = starts[number], ends[number]
                 parts += self.parts_of(number, planner, first, stop, counts[number])
-        return parts
+        return packed(parts, max(1, asked, cores))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: what is done is settled when Spark asks for the next batch."""

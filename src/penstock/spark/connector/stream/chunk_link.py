@@ -81,6 +81,13 @@ class ChunkLink(Wire):
         it."""
         self._stream = stream
         self._cancelled = cancelled
+        self._no_chunks = (
+            f"queue {stream!r}: the broker has leases, but does not hand them out in "
+            "chunks, because it is older than this connector; upgrade the broker, or install its "
+            "own version here"
+            if "x-lease-group" in range_of
+            else f"stream {stream!r}: a delivery says nothing of chunks; set option readMode=amqp"
+        )
         self._consumers += 1
         arguments: Table = {**range_of, "x-penstock-format": "chunk"}
         tag = f"penstock-chunks-{self._consumers}"
@@ -136,10 +143,7 @@ class ChunkLink(Wire):
         table = self._headers(header, size)
         version, seed = table.get("x-chunk-version"), table.get("x-chunk-seed")
         if not isinstance(version, int) or not isinstance(seed, int) or left > DELIVERY_BYTES_MAX:
-            raise OperatorError(
-                f"stream {self._stream!r}: a delivery of {left} bytes says nothing of chunks; set "
-                "option readMode=amqp"
-            )
+            raise OperatorError(self._no_chunks)
         body: Any = np.empty(left, np.uint8)
         view = memoryview(body)
         at = 0

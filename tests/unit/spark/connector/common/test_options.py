@@ -86,7 +86,7 @@ def test_names_come_in_any_case_and_values_with_units() -> None:
         ({"queue": "q", "queuePattern": "a.*"}, ["queue and queuePattern: give one"]),
         ({"queuePattern": "a(b"}, ["no regular expression", "a(b"]),
         ({"queues": "a, b,a"}, ["twice: a, b, a"]),
-        ({"queues": ",".join(f"q{n}" for n in range(65))}, ["65 queues", "64 at most"]),
+        ({"queues": ",".join(f"q{n}" for n in range(257))}, ["257 queues", "256 at most"]),
         ({"queues": "a,b,c", "maxOffsetsPerTrigger": "2"}, ["less than the 3 queues"]),
         ({"queue": "q", "targetBatchDuration": "2"}, ["with its unit"]),
         ({"queue": "q", "mode": "queue", "filterPushdown": "true"}, ["for mode=stream"]),
