@@ -66,6 +66,15 @@ LOGIN_FAILURES: Final = Limit(8192, 16, 1_048_576, "addresses and users that fai
 SUSPECT_SOCKETS: Final = Limit(16, 1, 65_536,
     "sockets that have not logged in, of an address that has failed to lately", GUARD,
     "broker/session/guessing", "the new socket is closed and counted")
+STRANGERS: Final = Limit(8192, 16, 1_048_576, "sockets that have not logged in", GUARD,
+    "broker/session/guessing", "the new socket is closed and counted")
+STRANGERS_PER_ADDRESS: Final = Limit(4096, 16, 1_048_576,
+    "sockets of one address that have not logged in", GUARD, "broker/session/guessing",
+    "the new socket is closed and counted")
+AUDIT_BYTES: Final = Limit(16_777_216, 65_536, 1_073_741_824, "bytes of a file of the audit log",
+    GUARD, "server/disk/audit_file", "the next one begins, and the fourth is forgotten")
+AUDIT_LINES: Final = Limit(10_000, 100, 1_000_000, "lines of the audit log that wait for the disk",
+    BOOKS, "server/disk/audit_file", "more are dropped, and their number is written")
 PASSWORD_CHECKS: Final = Limit(256, 1, 65_536, "passwords that wait to be checked", GUARD,
     "server/machine/password_thread",
     "a login of the address that has most of them is refused")

@@ -38,10 +38,12 @@ from penstock.broker.policy.policy_manager import PolicyManager, RuleManager
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access, TlsPeer
-from penstock.broker.session.entry_limits import Limits
+from penstock.broker.session.audit import NO_AUDIT
+from penstock.broker.session.entry_limits import USER, Limits
 from penstock.broker.session.guessing import Guessing
 from penstock.broker.session.negotiate import Negotiator
 from penstock.broker.session.permissions import Permissions
+from penstock.broker.session.recheck import Recheck
 from penstock.broker.session.session import SessionHost
 from penstock.broker.settings.depth_setting import DepthSettings, add_depth_setting
 from penstock.broker.settings.hop_watch import HopWatch
@@ -104,6 +106,7 @@ class Broker:
         self.permissions = Permissions(
             vhosts, self.access.users, frozenset(one.name for one in config.users)
         )
+        self.permissions.changed = self._rights_changed
         self.guessing = Guessing(config.login_delay_ms)
         self.cleanup = Cleanup(self.scheduler)
         self.settings = Settings()
@@ -168,6 +171,7 @@ class Broker:
             self.opened,
             self.closed,
             self.alarm_manager.reason,
+            NO_AUDIT,
         )
 
     def _store_hops(self) -> Iterator[Hop]:
@@ -372,6 +376,16 @@ class Broker:
         """Those of the configuration stay as it says."""
         if user.name not in self.permissions.configured or self.config.users == Config().users:
             self.set_user(user)
+
+    def _rights_changed(self, user: str, vhost: str) -> None:
+        """Operations ask anew by themselves; consumers that are there do not."""
+        for connection in self.limits.connections_in(USER, user):
+            negotiator = self.negotiators[connection.name]
+            session, verbs = negotiator.session, negotiator.verbs
+            if session is None or verbs is None or session.vhost.name != vhost:
+                continue
+            if negotiator.token is None:
+                self.cleanup.begin(Recheck(connection, verbs, session.rights))
 
     def drop_user(self, name: str) -> None:
         """`name` can log in no more, and its permissions and limits are gone; connections stay."""

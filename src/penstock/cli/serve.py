@@ -13,6 +13,7 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.broker.actors.syncing import ALWAYS, MODES
+from penstock.broker.session.access import is_loopback
 from penstock.broker.session.tokens import is_oauth_wanted
 from penstock.flow.profile import PROFILES
 from penstock.server.boot.config_file import read_config
@@ -112,6 +113,7 @@ def serve(
             _say_open(config_path, config)
         if build_kind() != COMPILED:
             click.echo(f" ! {build_words()}; {SLOWER}")
+        _say_naked(node)
         _say_kept(node)
         ready = f"   ready in {seconds:.2f} s"
         for one in node.listeners:
@@ -143,6 +145,23 @@ def _token_maker(config: Config) -> MakeTokens | None:
             "pip install 'penstock[oauth]'"
         ) from error
     return JwtChecker
+
+
+def _say_naked(node: Node) -> None:
+    """What anybody in the network could do: read along, or log in with a known password."""
+    config = node.config
+    if is_loopback(config.host):
+        return
+    if node.listener is not None:
+        click.echo(
+            f" ! listens on {config.host} without TLS: passwords and messages can be read on the "
+            "way; see --tls-cert, and --port -1"
+        )
+    guest = node.broker.access.users.get("guest")
+    if guest is not None and guest.is_loopback_only:
+        click.echo(" ! guest logs in from this machine only; penstock users add makes others")
+    elif guest is not None and guest.password == "guest":
+        click.echo(" ! guest logs in from anywhere with the password guest: change it")
 
 
 def _say_open(path: str, config: Config) -> None:

@@ -78,10 +78,11 @@ ENVIRONMENT = {**os.environ, "PYTHONIOENCODING": "utf-8"}
 
 
 @contextmanager
-def broker_process(directory: Path, config: str = "") -> Iterator[BrokerProcess]:
-    """A broker on a free port, until the block ends."""
+def broker_process(directory: Path, config: str = "", data: str = "") -> Iterator[BrokerProcess]:
+    """A broker on a free port, until the block ends. data: its directory, "" for memory."""
     control = str(directory / "control.sock")
-    words = ["serve", "--memory", "--port", "0", "--control", control]
+    where = ("--data", data) if data else ("--memory",)
+    words = ["serve", *where, "--port", "0", "--control", control]
     if config:
         path = directory / "penstock.toml"
         path.write_text(config, encoding="utf-8")

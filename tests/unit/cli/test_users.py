@@ -15,7 +15,7 @@ from penstock.cli.serve import _say_open
 from penstock.cli.users import users
 from penstock.server.boot.config_file import read_config
 from tests.patience import PATIENCE_S
-from tests.unit.cli.broker_process import BrokerProcess
+from tests.unit.cli.broker_process import BrokerProcess, broker_process
 
 
 def connection(broker: BrokerProcess, user: str, password: str) -> pika.BlockingConnection:
@@ -114,3 +114,17 @@ def test_a_file_with_secrets_that_others_may_read(
         os.chmod(path, mode)
         _say_open(str(path), read_config(str(path)))
         assert ("others may read it" in capsys.readouterr().out) == is_said
+
+
+def test_changes_are_in_the_audit_log_without_secrets(tmp_path: Path) -> None:
+    with broker_process(tmp_path, data=str(tmp_path / "data")) as broker:
+        broker.said(users, "add", "app", "pw")
+        broker.said(users, "delete", "nobody")
+        broker.said(permissions, "set", "app", "^a", "^b", "^c")
+
+    (path,) = tmp_path.rglob("audit.jsonl")
+    text = path.read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert [row["did"] for row in rows] == ["users add", "permissions set"]
+    assert rows[0]["user"] == f"uid {os.getuid()}" and rows[0]["what"]["name"] == "app"
+    assert "argon2id$" not in text and "password_hash" not in text

@@ -110,6 +110,10 @@ class Limits:
         """Connections of the user, or to the virtual host, that are open."""
         return len(self._inside.get((kind, name), {}))
 
+    def connections_in(self, kind: str, name: str) -> list[Connection]:
+        """The same, one by one."""
+        return list(self._inside.get((kind, name), {}))
+
     def channels_of(self, user: str) -> int:
         """Channels that all connections of `user` have open."""
         return sum(len(one.channels) for one in self._inside.get((USER, user), {}))

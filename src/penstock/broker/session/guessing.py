@@ -11,7 +11,12 @@ Source: RabbitMQ, which answers a second later.
 
 from typing import Final, NamedTuple
 
-from penstock.base.limits import LOGIN_FAILURES, SUSPECT_SOCKETS
+from penstock.base.limits import (
+    LOGIN_FAILURES,
+    STRANGERS,
+    STRANGERS_PER_ADDRESS,
+    SUSPECT_SOCKETS,
+)
 
 NS_PER_MS: Final = 1_000_000
 FREE: Final = 5
@@ -35,11 +40,12 @@ class Guessing:
     delay_ms: until the first wrong password is answered, 0 for no delay at all; strangers: sockets
     that have not logged in, by address."""
 
-    __slots__ = ("_failures", "delay_ms", "failed_count", "strangers")
+    __slots__ = ("_failures", "delay_ms", "failed_count", "stranger_count", "strangers")
 
     def __init__(self, delay_ms: int) -> None:
         self.delay_ms = delay_ms
         self.failed_count = 0
+        self.stranger_count = 0
         self.strangers: dict[str, int] = {}
         # By address or user, how many and when the last one was; the one longest quiet comes first.
         self._failures: dict[tuple[str, str], tuple[int, int]] = {}
@@ -54,10 +60,12 @@ class Guessing:
 
     def arrived(self, address: str) -> None:
         """A socket that has not logged in."""
+        self.stranger_count += 1
         self.strangers[address] = self.strangers.get(address, 0) + 1
 
     def known(self, address: str) -> None:
         """One of them has logged in, or is gone."""
+        self.stranger_count -= 1
         left = self.strangers[address] - 1
         if left > 0:
             self.strangers[address] = left
@@ -66,7 +74,10 @@ class Guessing:
 
     def has_room(self, address: str, now_ns: int) -> bool:
         """Whether one more socket of `address` may come in."""
-        if self.strangers.get(address, 0) < SUSPECT_SOCKETS.default:
+        there = self.strangers.get(address, 0)
+        if self.stranger_count >= STRANGERS.default or there >= STRANGERS_PER_ADDRESS.default:
+            return False
+        if there < SUSPECT_SOCKETS.default:
             return True
         count, last_ns = self._failures.get(("address", address), (0, 0))
         return count <= FREE or now_ns - last_ns >= FORGET_NS

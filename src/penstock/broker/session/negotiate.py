@@ -264,6 +264,7 @@ class Negotiator(ConnectionVerbs):
         answer = self.host.guessing.failed(self.peer_host, user, now_ns)
         if answer.is_said:
             context.log.warning(f"{self.peer}: {refusal}")
+            self.host.audit.note(user, self.peer, "login refused", "", {})
         self.close_reason = refusal
         fault = login_refused(self.mechanism)
 

@@ -13,17 +13,14 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.base.errors import ConnectionFault
-from penstock.broker.actors.cleanup import BATCH, Errand
-from penstock.broker.actors.deliver import write_cancel
-from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.phases import PHASE_OPEN
+from penstock.broker.session.recheck import Recheck
 from penstock.broker.session.scopes import ScopeRights
 from penstock.broker.session.session import SessionHost
 from penstock.broker.session.tokens import NEVER_S, TokenFault, TokenUser
 from penstock.broker.session.verbs import ChannelVerbs
-from penstock.broker.vhost.rights import IMPERSONATOR, READ, Rights
-from penstock.broker.vhost.vhost import REPLY_PREFIX
+from penstock.broker.vhost.rights import IMPERSONATOR, Rights
 from penstock.flow.due import Timer
 from penstock.protocol.constants import CONNECTION_FORCED, NOT_ALLOWED
 
@@ -120,7 +117,7 @@ class TokenSession:
                 return
             done()
             assert self.verbs is not None, "it is open"
-            self._host.cleanup.begin(_Recheck(self._connection, self.verbs, rights))
+            self._host.cleanup.begin(Recheck(self._connection, self.verbs, rights))
 
         tokens.check(secret.decode("utf-8", "replace"), checked)
 
@@ -150,33 +147,6 @@ class TokenSession:
             text = f"access to vhost '{vhost}' refused for user '{user.name}'"
             raise ConnectionFault(NOT_ALLOWED, text, class_id, method_id)
         return scopes
-
-
-class _Recheck(Errand):
-    """Cancels the consumers whose queues may not be read any more, in batches."""
-
-    __slots__ = ("_left", "_rights", "_verbs")
-
-    def __init__(self, connection: Connection, verbs: ChannelVerbs, rights: TokenRights) -> None:
-        self._verbs = verbs
-        self._rights = rights
-        self._left: list[tuple[Channel, str, str]] = [
-            (channel, tag, actor.name)
-            for channel in connection.channels.values()
-            for tag, actor in channel.queues_of.items()
-            if not actor.name.startswith(REPLY_PREFIX)
-        ]
-
-    def step(self) -> bool:
-        for _ in range(min(BATCH, len(self._left))):
-            channel, tag, queue = self._left.pop()
-            if tag not in channel.consumers or self._rights.may(READ, queue):
-                continue
-            self._verbs.consuming.remove(channel, tag)
-            if channel.cancel_notify and not channel.is_closed:
-                write_cancel(channel.output.writer, channel.number, tag)
-                channel.output.mark()
-        return len(self._left) > 0
 
 
 def _refused(text: str) -> ConnectionFault:

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.broker.channel.channel import Channel, Verbs
+from penstock.broker.session.audit import note_method
 from penstock.broker.session.consume import Consuming
 from penstock.broker.session.declare import Declarations
 from penstock.broker.session.requests import Requests
@@ -64,6 +65,9 @@ class ChannelVerbs(Verbs):
         writer = channel.output.writer
         before = len(writer)
         answer = handler(self, channel, method)
+        session = self.session
+        name = session.connection.name
+        note_method(session.host.audit, session.user, name, session.vhost.name, method)
         if channel.inbox.is_parked:
             channel.note_request(channel.inbox.arrived)
             channel.times.is_asked = True

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import uuid4
 
 from penstock.base.clock import Clock
@@ -26,6 +27,8 @@ from penstock.server.boot.log_lines import LineLog
 from penstock.server.control.control_client import control_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.control.questions import Questions
+from penstock.server.disk.audit_file import NAME as AUDIT
+from penstock.server.disk.audit_file import AuditFile
 from penstock.server.disk.durable_state import DurableState
 from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.machine import SystemChance
@@ -134,6 +137,7 @@ class Node:
         self.flight = RecorderService(self.broker, loop, self.boot_id)
         self.history = self.flight.history
         self.keeping: DurableState | None = None
+        self.audit: AuditFile | None = None
         self.failure: OperatorError | None = None
         self.on_failure: Callable[[], None] | None = None
         self.listener: Listener | None = None
@@ -153,6 +157,8 @@ class Node:
         config = self.config
         if config.data_dir != "":
             self.keeping = DurableState(config.data_dir, self.boot_id, self.broker, self.poller)
+            self.audit = AuditFile(Path(config.data_dir) / AUDIT, self.clock, self.log)
+            self.broker.host.audit = self.audit
         if self.make_tokens is not None:
             self.tokens = self.make_tokens(config, self.loop, self.clock, self.log, self._run_soon)
             self.broker.host.tokens = self.tokens
@@ -160,7 +166,7 @@ class Node:
         self._listen()
         path = config.control_socket or control_path(self.listeners[0].port)
         questions = Questions(self.broker, self.flight, self._run_soon, self._certificate)
-        self.control = ControlSocket(path, questions.answer)
+        self.control = ControlSocket(path, questions.answer, questions.note)
         await self.control.start()
         self.watch.check_memory()
         self._look_at_disk()
@@ -233,6 +239,8 @@ class Node:
             if not connection.gate.is_open and connection.phase == PHASE_OPEN:
                 connection.break_standstill(now_ns)
                 self.poller.request()
+        if self.audit is not None:
+            self.audit.write()
         if self.broker.notify_clients(now_ns):
             self.poller.request()
 
@@ -369,6 +377,8 @@ class Node:
             await self.control.close()
         if self.events is not None:
             self.events.close()
+        if self.audit is not None:
+            self.audit.close()
         if self.keeping is not None:
             lost = self.keeping.close()
             if lost > 0:

@@ -7,9 +7,11 @@ long is handed on as it came (msgspec.Raw), to be read in steps of a few millise
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from struct import calcsize, unpack
 from typing import Final, TypeVar
 
 import msgspec
@@ -76,14 +78,27 @@ UNREAD: Final = ("definitions",)
 Reply = dict[str, object] | msgspec.Struct | Steps[dict[str, object]]
 """Each is written as one JSON object."""
 Answer = Callable[[dict[str, object]], Reply]
+Told = Callable[[dict[str, object], str], None]
+"""Called with a request that was answered, and who asked."""
+
+
+def _who(writer: asyncio.StreamWriter) -> str:
+    """The user of this machine who asks, by number, "" where the system does not say."""
+    sock = writer.get_extra_info("socket")
+    option = getattr(socket, "SO_PEERCRED", None)
+    if sock is None or option is None:
+        return ""
+    _, uid, _ = unpack("3i", sock.getsockopt(socket.SOL_SOCKET, option, calcsize("3i")))
+    return f"uid {uid}"
 
 
 class ControlSocket:
     """Listens at `path`; `answer` is called on the loop and must be quick, or answer in steps."""
 
-    def __init__(self, path: str, answer: Answer) -> None:
+    def __init__(self, path: str, answer: Answer, told: Told | None = None) -> None:
         self.path = Path(path)
         self.answer = answer
+        self.told = told
         self.server: asyncio.Server | None = None
         self.clients = 0
 
@@ -114,7 +129,7 @@ class ControlSocket:
             async with asyncio.timeout(ANSWER_S) as patience:
                 while line := await reader.readline():
                     patience.reschedule(None)
-                    reply = await self._reply(line)
+                    reply = await self._reply(line, _who(writer))
                     patience.reschedule(asyncio.get_running_loop().time() + ANSWER_S)
                     writer.write(reply)
                     await writer.drain()
@@ -124,12 +139,17 @@ class ControlSocket:
             self.clients -= 1
             writer.close()
 
-    async def _reply(self, line: bytes) -> bytes:
+    async def _reply(self, line: bytes, who: str) -> bytes:
         try:
-            answer = self.answer(_request(line))
+            request = _request(line)
+            answer = self.answer(request)
             if isinstance(answer, Generator):
-                return await in_slices(json_steps(await in_slices(answer))) + b"\n"
-            return msgspec.json.encode(answer) + b"\n"
+                reply = await in_slices(json_steps(await in_slices(answer)))
+            else:
+                reply = msgspec.json.encode(answer)
+            if self.told is not None:
+                self.told(request, who)
+            return reply + b"\n"
         except OperatorError as error:
             text = str(error)
         except Exception as error:

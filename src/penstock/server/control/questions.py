@@ -34,6 +34,14 @@ DEFAULTS: Final = MappingProxyType(
     }
 )
 """What is done when a request does not say it."""
+CHANGES: Final = frozenset(
+    (
+        *("add", "change-password", "clear", "clear-topic", "delete", "import", "pause"),
+        *("release", "resume", "set", "set-tags", "set-topic"),
+    )
+)
+"""Verbs that the audit log has."""
+UNSAID: Final = frozenset(("op", "do", "password_hash", "definitions"))
 
 
 class Questions:
@@ -106,6 +114,14 @@ class Questions:
             known = known or list(dict.fromkeys(first for first, _, _ in pairs))
             raise OperatorError(f"unknown question '{asked}'; one of: {', '.join(known)}")
         return found(Request(self.broker, fields, self.run_soon, self.history.over, self.history))
+
+    def note(self, fields: dict[str, object], who: str) -> None:
+        """What was asked may be a change, which the audit log has; of secrets nothing is said."""
+        op, do = str(fields.get("op")), str(fields.get("do", ""))
+        if do not in CHANGES:
+            return
+        what = {key: value for key, value in fields.items() if key not in UNSAID}
+        self.broker.host.audit.note(who, "control socket", f"{op} {do}", "", what)
 
     def _why(self, request: Request) -> dict[str, object]:
         answer = ask_why(

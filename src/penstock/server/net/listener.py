@@ -132,7 +132,7 @@ class Listener:
             if not self.broker.guessing.has_room(host, self.broker.clock.monotonic_ns()):
                 self.refused += 1
                 sock.close()
-                self._say(f"a connection of {host} was refused, which has guessed passwords")
+                self._say(f"a connection of {host} was refused: it guesses, or too many wait")
                 continue
             self._take(sock, host, int(address[1]))
 

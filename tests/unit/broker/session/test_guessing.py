@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.base.limits import LOGIN_FAILURES, SUSPECT_SOCKETS
+from penstock.base.limits import LOGIN_FAILURES, STRANGERS, STRANGERS_PER_ADDRESS, SUSPECT_SOCKETS
 from penstock.broker.session.guessing import FORGET_NS, FREE, LOGIN_DELAY_MAX_MS, Guessing
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
@@ -106,3 +106,15 @@ def test_a_right_password_is_answered_at_once_whatever_was_guessed() -> None:
         wrong(bed, f"guess {number}")
     bed.connect("good", "127.0.0.1")
     assert bed.broker.guessing.failed_count == 20
+
+
+def test_strangers_are_bounded_by_address_and_in_all() -> None:
+    guessing = Guessing(1000)
+    for _ in range(STRANGERS_PER_ADDRESS.default):
+        guessing.arrived("10.0.0.1")
+    assert not guessing.has_room("10.0.0.1", 0) and guessing.has_room("10.0.0.2", 0)
+    for number in range(STRANGERS.default - STRANGERS_PER_ADDRESS.default):
+        guessing.arrived(f"10.1.{number >> 8}.{number & 255}")
+    assert not guessing.has_room("10.0.0.2", 0)
+    guessing.known("10.0.0.1")
+    assert guessing.has_room("10.0.0.2", 0) and guessing.has_room("10.0.0.1", 0)

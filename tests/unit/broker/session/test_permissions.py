@@ -3,6 +3,7 @@
 RabbitMQ's answers to each operation are compared in tests/conformance/test_permissions.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from penstock.base.config import UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.limits import PERMISSIONS_MAX, RIGHTS_REMEMBERED
+from penstock.broker.session.audit import Audit
 from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.broker.vhost.rights import FULL, READ, WRITE, Permission, Rights, TopicPermission
 from penstock.protocol import methods as m
@@ -144,3 +146,45 @@ def test_a_message_in_the_name_of_another() -> None:
     bed.broker.access.users[GUEST] = UserConfig(GUEST, GUEST)
     bed.broker.permissions.user_changed(GUEST)
     assert not rights.is_impersonator
+
+
+def test_consumers_of_what_may_not_be_read_any_more_are_cancelled() -> None:
+    """F105."""
+    bed = Bed()
+    peer = bed.connect()
+    for name in ("keep", "lose"):
+        peer.call(1, m.QueueDeclare(name), m.QueueDeclareOk)
+        peer.call(1, m.BasicConsume(name, name), m.BasicConsumeOk)
+    bed.broker.permissions.set(GUEST, "/", Permission(".*", ".*", "^keep$"))
+    bed.run()
+    assert peer.one(m.BasicCancel).consumer_tag == "lose"
+    peer.publish("lose", b"stays")
+    peer.publish("keep", b"comes")
+    assert peer.bodies() == [b"comes"]
+    bed.settle()
+
+
+def test_what_clients_do_to_topology_is_told() -> None:
+    told: list[tuple[object, ...]] = []
+
+    class Told(Audit):
+        def note(
+            self, user: str, address: str, did: str, vhost: str, what: Mapping[str, object]
+        ) -> None:
+            told.append((user, address, did, vhost, dict(what)))
+
+    bed = Bed()
+    bed.broker.host.audit = Told()
+    peer = bed.connect("10.0.0.1:7")
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    peer.call(1, m.QueueDeclare("q", passive=True), m.QueueDeclareOk)
+    peer.call(1, m.QueueBind("q", "amq.direct", "k"), m.QueueBindOk)
+    peer.publish("q", b"one")
+    peer.call(1, m.QueueDelete("q"), m.QueueDeleteOk)
+    peer.say(1, m.ExchangeDelete("amq.direct"))
+    who = ("guest", "10.0.0.1:7")
+    assert told == [
+        (*who, "queue.declare", "/", {"queue": "q", "durable": False, "exclusive": False}),
+        (*who, "queue.bind", "/", {"queue": "q", "exchange": "amq.direct", "routing_key": "k"}),
+        (*who, "queue.delete", "/", {"queue": "q"}),
+    ]
