@@ -12,8 +12,8 @@ from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.channel.parked_line import parked_size
 from penstock.broker.channel.publish import Publisher
-from penstock.broker.connection.connection import hops_of
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.settings.hop_watch import hops_of
 from penstock.flow.account import Account
 from penstock.flow.due import Waker
 from penstock.protocol.content import Message

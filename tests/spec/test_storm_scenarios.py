@@ -7,7 +7,7 @@ force are compared with the number of transitions, so that a storm that does not
 
 import pytest
 
-from penstock.broker.connection.connection import hops_of
+from penstock.broker.settings.hop_watch import hops_of
 from penstock.client.events import ClientEvent
 from penstock.flow.profile import PENSTOCK, PROFILES, RABBITMQ_4, Profile
 from penstock.simulation.machine.dice import Dice

@@ -163,6 +163,8 @@ class Config:
     parked_full: str = "stop"
     parked_full_actions: tuple[AlarmAction, ...] = ()
     body_bytes_max: int = limits.BODY_BYTES_MAX.default
+    unfinished_bytes: int = limits.UNFINISHED_BYTES.default
+    unfinished_node_bytes: int = limits.UNFINISHED_NODE_BYTES.default
     connections_max: int = limits.CONNECTIONS_MAX.default
     socket_output_high_bytes: int = limits.SOCKET_OUTPUT_HIGH_BYTES.default
     turn_messages: int = limits.TURN_MESSAGES.default

@@ -53,6 +53,14 @@ BODY_BYTES_MAX: Final = Limit(16_777_216, 0, 536_870_912, "bytes", KEY,
     "406 PRECONDITION_FAILED closes the channel before any body is read")
 TABLE_DEPTH_MAX: Final = Limit(32, 1, 128, "levels", GUARD, "protocol/values",
     "502 SYNTAX_ERROR closes the connection")
+UNFINISHED_BYTES: Final = Limit(67_108_864, 0, 68_719_476_736,
+    "bytes per connection of messages that have come in part; twice body_bytes_max at least", KEY,
+    "broker/connection/unfinished", "it is not read for 10 s at most, then 506 RESOURCE_ERROR "
+    "closes it")
+UNFINISHED_NODE_BYTES: Final = Limit(536_870_912, 0, 68_719_476_736,
+    "bytes of messages that have come in part, of all connections", KEY,
+    "broker/connection/unfinished", "a connection has room for as much as is free, at most; after "
+    "10 s 506 RESOURCE_ERROR closes connections that bring nothing")
 CHANNELS_MAX: Final = Limit(2047, 1, 65_535, "channels per connection", KEY, "protocol/handshake",
     "530 NOT_ALLOWED closes the connection")
 CONNECTIONS_MAX: Final = Limit(20_000, 1, 1_000_000, "connections", KEY, "server/net/listener",

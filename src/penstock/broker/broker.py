@@ -26,6 +26,7 @@ from penstock.broker.channel.parking_disk import ParkingDisk
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
+from penstock.broker.connection.unfinished import NodeUnfinished
 from penstock.broker.dead_letter.delay_store import DelayStores
 from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.node.failure_handler import FailureHandler, close_damaged
@@ -122,6 +123,9 @@ class Broker:
         self.negotiators: dict[str, Negotiator] = {}
         self.connection_count = self.ended_count = 0
         self.parking = NodeParking(config.parked_node_bytes, config.parked_bytes)
+        self.unfinished = NodeUnfinished(
+            config.unfinished_node_bytes, config.unfinished_bytes, config.body_bytes_max
+        )
         self.full_actions = FullActions(config.parked_full, config.parked_full_actions)
         self.hop_watch = HopWatch(context, self.connections)
         self.notifier_rules = NotifierRules(
@@ -241,6 +245,7 @@ class Broker:
             self.strategy,
             self.profile.is_parking,
             self.parking,
+            self.unfinished,
             self.node_account,
             FrameParser(FRAME_BYTES_BEFORE_OPEN.default, self.config.body_bytes_max),
             output,
@@ -427,6 +432,14 @@ class Broker:
         """Once a second: report hops that wait without end, mend those whose grant was lost."""
         for line in self.hop_watch.tick(now_ns):
             self.log.warning(line)
+
+    def look_at_unfinished(self, now_ns: int) -> None:
+        """Once a second: close whoever keeps others waiting with messages that do not end."""
+        for one in self.unfinished.overdue(now_ns):
+            connection = self.connections.get(one.account.name.partition(":")[2])
+            if connection is not None:
+                self.log.warning(f"{connection.name}: {one.fault().text}; closed")
+                connection.fail(one.fault())
 
     def page(self) -> None:
         """Once a second: how much memory each queue may use from now on."""

@@ -176,6 +176,7 @@ ACCOUNT_COLUMNS: Final = columns(
 )
 PARKED_COLUMNS: Final = columns("PARKED:number PARKED_BYTES:number")
 PARKED_DISK_COLUMNS: Final = columns("ON_DISK:number")
+UNFINISHED_COLUMNS: Final = columns("UNFINISHED:number")
 KEPT_COLUMNS: Final = columns("KEPT:number KEPT_BYTES:number")
 PAGED_COLUMNS: Final = columns("PAGED:number PAGED_BYTES:number")
 CAUSE_COLUMNS: Final = columns(
@@ -283,6 +284,10 @@ def show_accounts(answer: Accounts) -> None:
         shown[-1:-1] = PARKED_DISK_COLUMNS
         for row, line in zip(rows, cells, strict=True):
             line[-1:-1] = [size(row.parked_disk_bytes)]
+    if any(row.unfinished_bytes for row in rows):
+        shown[-1:-1] = UNFINISHED_COLUMNS
+        for row, line in zip(rows, cells, strict=True):
+            line[-1:-1] = [size(row.unfinished_bytes)]
     if any(row.kept_messages for row in rows):
         # Few have reader groups, and the table is wide.
         shown[-1:-1] = KEPT_COLUMNS

@@ -7,6 +7,7 @@ Seed S4: every piece of work is charged to the account that started it and repai
             hold the same message
     parked  cost of what of it waits in front of queues that take nothing; bounded by its lot. What
             of it is on the disk is counted apart, and no part of its memory
+    unfinished  bytes that have been read and are no message yet; bounded by broker/connection
 Accounts nest: connection within user within virtual host within node, each with its own marks.
     held  <=>  debt of the page and everything below it rose above `high`, and has not come down
                to `low` since
@@ -68,6 +69,7 @@ class Account(Cause):
         "shared_bytes",
         "stored_bytes",
         "stored_messages",
+        "unfinished_bytes",
     )
 
     def __init__(self, name: str, parent: "Account | None", gate: Gate | None, high_bytes: int):
@@ -82,6 +84,7 @@ class Account(Cause):
         self.parked_messages: i64 = 0
         self.parked_bytes: i64 = 0
         self.parked_disk_bytes: i64 = 0
+        self.unfinished_bytes: i64 = 0
         self.below_messages: i64 = 0
         self.below_bytes: i64 = 0
         self.high_messages: i64 = 0
@@ -377,9 +380,18 @@ class Account(Cause):
             total += child.total_parked_disk_bytes()
         return total
 
+    def total_unfinished_bytes(self) -> int:
+        """Bytes of messages that have come in part, with everything nested below."""
+        total = int(self.unfinished_bytes)
+        for child in self.children.values():
+            total += child.total_unfinished_bytes()
+        return total
+
     def memory_bytes(self) -> int:
-        """What this page and everything below it keeps in memory: debt, stored and parked."""
-        return self.total_bytes() + self.total_stored_bytes() + self.total_parked_bytes()
+        """What this page and everything below it keeps in memory: debt, stored, parked and
+        unfinished."""
+        held = self.total_bytes() + self.total_stored_bytes() + self.total_parked_bytes()
+        return held + self.total_unfinished_bytes()
 
     # -- life ------------------------------------------------------------------------------------
 

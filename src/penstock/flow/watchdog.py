@@ -26,6 +26,7 @@ _FIXES = {
     "full": "add consumers or let them work faster, or raise the queue's maximum length",
     "debt": "see `penstock flow accounts` for what it has under way, or raise its limit",
     "socket": "its client does not read; close it or let it read",
+    "unfinished": "its client begins messages that it does not end; let it end them",
     "alarm": "free the resource or raise its mark",
     "pending": "the replicas do not apply; see to their leader",
 }

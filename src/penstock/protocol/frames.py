@@ -45,12 +45,14 @@ class Received:
 
 
 class Assembly:
-    """A content on its way: its method, then its header, then the body frames still missing."""
+    """A content on its way: its method, then its header, then the body frames still missing.
+    kept: bytes of what is here."""
 
-    __slots__ = ("frames", "has_header", "method", "missing", "total")
+    __slots__ = ("frames", "has_header", "kept", "method", "missing", "total")
 
     def __init__(self, method: bytes) -> None:
         self.method = method
+        self.kept: i64 = len(method)
         self.frames: list[bytes] = []
         self.has_header = False
         self.missing: i64 = 0
@@ -63,6 +65,7 @@ class FrameParser:
     frame_bytes_max: bytes with envelope, 0 for no limit; may be changed between events (tuning).
     A payload may be as large as that too, as in RabbitMQ: some clients forget the envelope;
     body_bytes_max: bytes. A body announced larger is a ChannelFault 406 before any of it is kept.
+    kept: bytes of contents on their way.
     Owner: the reader. Raises ConnectionFault 501, 505 and ChannelFault 406 from `next` only.
     Source: AMQP 0-9-1 section 4.2; RabbitMQ's rabbit_reader and rabbit_command_assembler.
     """
@@ -74,6 +77,7 @@ class FrameParser:
         "discarding",
         "faulty_channel",
         "frame_bytes_max",
+        "kept",
         "last_address",
         "offset",
         "rest",
@@ -90,6 +94,7 @@ class FrameParser:
         self.assemblies: dict[int, Assembly] = {}
         self.discarding: set[int] = set()
         self.faulty_channel: i64 = 0
+        self.kept: i64 = 0
         self.last_address = NO_ADDRESS
 
     def feed(self, data: bytes) -> None:
@@ -129,6 +134,7 @@ class FrameParser:
         self.offset = 0
         self.rest = b""
         self.assemblies.clear()
+        self.kept = 0
 
     def unread_bytes(self) -> int:
         """Bytes fed and not yet consumed by `next`."""
@@ -140,7 +146,9 @@ class FrameParser:
     def discard(self, channel: int) -> None:
         """Drop content of `channel` from now on, until `accept`: its channel was closed by us."""
         self.discarding.add(channel)
-        self.assemblies.pop(channel, None)
+        assembly = self.assemblies.pop(channel, None)
+        if assembly is not None:
+            self.kept -= assembly.kept
 
     def accept(self, channel: int) -> None:
         """End `discard`: the peer has answered channel.close-ok or opened the channel anew."""
@@ -264,6 +272,7 @@ class FrameParser:
                     return True
         self.offset = header
         self.assemblies[channel] = Assembly(buffer[at + 7 : at + 7 + size])
+        self.kept += size
         return False
 
     def _address(self, buffer: bytes, at: i64, size: i64) -> Address:
@@ -301,9 +310,12 @@ class FrameParser:
             if size > 0:
                 assembly.frames.append(buffer[at : at + size + 8])
                 assembly.missing -= size
+                assembly.kept += size + 8
+                self.kept += size + 8
         if assembly.missing > 0:
             return None
         del self.assemblies[channel]
+        self.kept -= assembly.kept
         frames = assembly.frames
         raw = frames[0] if len(frames) == 1 else b"".join(frames)
         return Message(raw, assembly.total, RawAddress(assembly.method))
@@ -336,6 +348,8 @@ class FrameParser:
         assembly.missing = total
         assembly.total = total
         assembly.frames.append(buffer[at : at + size + 8])
+        assembly.kept += size + 8
+        self.kept += size + 8
 
     def _expected(self, channel: i64) -> str:
         """RabbitMQ's text for a frame that is not the next one of a content."""

@@ -11,6 +11,7 @@ _WAITS_FOR: Final = {
     "credit": "waits for credit from",
     "pending": "waits for replies from",
     "confirms": "waits for confirms of",
+    "unfinished": "waits with unfinished messages for memory of",
     "parked": "has publishes parked in",
     "depth": "waits for room in",
     "full": "waits for room in",

@@ -279,7 +279,9 @@ class AlarmWatch:
         holders = []
         left: dict[str, int] = {}
         for connection in self.broker.connections.values():
-            if connection.phase != PHASE_OPEN or connection.receive_count == 0:
+            if connection.phase != PHASE_OPEN:
+                continue
+            if connection.receive_count == 0 and connection.unfinished.bytes == 0:
                 continue
             account = connection.account
             held = account.memory_bytes()

@@ -183,6 +183,7 @@ class AccountRow(Struct, frozen=True):
     parked_messages: int = 0
     parked_bytes: int = 0
     parked_disk_bytes: int = 0
+    unfinished_bytes: int = 0
 
 
 class Accounts(Struct, frozen=True):

@@ -22,6 +22,7 @@ from penstock.broker.channel.parked_line import ParkedLine
 from penstock.broker.connection.connection import Connection
 from penstock.broker.dead_letter.dead_letters import DeadLane, DeadLetters, dead_letters_of
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.settings.hop_watch import lanes_of
 from penstock.broker.store.group_commit import BATCH_BYTES, GroupCommit
 from penstock.broker.store.write_request import WriteLane
 from penstock.broker.stream.stream_actor import stream_of
@@ -129,7 +130,7 @@ def _rows(broker: Broker, names: dict[str, str], vhost: str, now_ns: int) -> Ite
             continue
         shown = names.get(connection.name, connection.name)
         held = _holds_of(connection)
-        for hop in connection.hops():
+        for hop in lanes_of(connection):
             holds = list(hop.sender_gate.snapshot())
             if hop.sender == connection.identity:
                 holds += held

@@ -174,6 +174,7 @@ def _add(
             parked_messages=page.total_parked_messages(),
             parked_bytes=page.total_parked_bytes(),
             parked_disk_bytes=page.total_parked_disk_bytes(),
+            unfinished_bytes=page.total_unfinished_bytes(),
         )
     )
     sized = [(-child.memory_bytes(), child.name, child) for child in page.children.values()]
@@ -202,7 +203,7 @@ def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Accounts:
 def _caused(row: AccountRow) -> int:
     """Bytes that it answers for."""
     parked = row.parked_bytes + row.parked_disk_bytes
-    return row.debt_bytes + row.stored_bytes + parked + row.kept_bytes
+    return row.debt_bytes + row.stored_bytes + parked + row.kept_bytes + row.unfinished_bytes
 
 
 def _below(rows: list[AccountRow], name: str) -> list[AccountRow]:

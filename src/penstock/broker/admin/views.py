@@ -25,8 +25,8 @@ STEP_PAGES: Final = 256
 
 
 class Sum:
-    """Of one page with everything below it, debt, stored and parked; ended_bytes: of it, what
-    connections that have ended left directly below."""
+    """Of one page with everything below it, debt, stored, parked and unfinished; ended_bytes: of
+    it, what connections that have ended left directly below."""
 
     def __init__(self) -> None:
         self.debt_messages = 0
@@ -35,6 +35,7 @@ class Sum:
         self.stored_bytes = 0
         self.parked_messages = 0
         self.parked_bytes = 0
+        self.unfinished_bytes = 0
         self.ended_bytes = 0
 
     def add_own(self, page: Account) -> None:
@@ -44,6 +45,7 @@ class Sum:
         self.stored_bytes += int(page.stored_bytes - page.shared_bytes)
         self.parked_messages += int(page.parked_messages)
         self.parked_bytes += int(page.parked_bytes)
+        self.unfinished_bytes += int(page.unfinished_bytes)
 
     def add(self, other: "Sum") -> None:
         self.debt_messages += other.debt_messages
@@ -52,6 +54,7 @@ class Sum:
         self.stored_bytes += other.stored_bytes
         self.parked_messages += other.parked_messages
         self.parked_bytes += other.parked_bytes
+        self.unfinished_bytes += other.unfinished_bytes
 
 
 class PageSums:
@@ -344,7 +347,9 @@ def _page(numbers: dict[str, float], account: Account, total: Sum) -> None:
     numbers["stored_bytes"] = float(total.stored_bytes)
     numbers["parked_messages"] = float(total.parked_messages)
     numbers["parked_bytes"] = float(total.parked_bytes)
-    numbers["memory_bytes"] = float(total.debt_bytes + total.stored_bytes + total.parked_bytes)
+    numbers["unfinished_bytes"] = float(total.unfinished_bytes)
+    held = total.debt_bytes + total.stored_bytes + total.parked_bytes
+    numbers["memory_bytes"] = float(held + total.unfinished_bytes)
     if account.is_limited:
         numbers["high_messages"] = float(int(account.high_messages))
         numbers["high_bytes"] = float(int(account.high_bytes))

@@ -47,6 +47,7 @@ from penstock.broker.connection.phases import (
     PUT_AWAY,
     TRANSITIONS,
 )
+from penstock.broker.connection.unfinished import NodeUnfinished, Unfinished
 from penstock.flow.account import REASON as DEBT
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
@@ -141,15 +142,15 @@ class Connection(ChannelHost):
     """One connection of a client.
 
     name: unique, readable; phase: one of PHASE_*; verbs: its cold side; cold: what that keeps
-    channels: open ones by number; last_channel: of the publish that came last
-    parser, output: the two directions; received: scratch of the parser; is_deaf: a second fault has
-    come, nothing is looked at any more; first: whose consumers are asked first when the output has
+    channels: open ones by number; last_channel: of the publish that came last; parser, output: the
+    two directions; received: scratch of the parser; is_deaf: a second fault has come, nothing is
+    looked at any more; first: whose consumers are asked first when the output has
     room again, another channel's each time
     lot: how much its channels may park; stopped: whose publish overflows and stops the reading;
     stopped_on: peer and reason for which the gate was closed then
     alarms: source to text; alarm_action: one of ACTIONS; is_told_blocked: an alarm holds a publish,
     blocked_by that alarm; notifier: tells the client
-    rated: pays at rate limits, None without any.
+    rated: pays at rate limits, None without any; unfinished: what has come in part.
     """
 
     __slots__ = (
@@ -179,6 +180,7 @@ class Connection(ChannelHost):
         "stopped",
         "stopped_on",
         "strategy",
+        "unfinished",
         "verbs",
     )
 
@@ -189,6 +191,7 @@ class Connection(ChannelHost):
         strategy: Strategy,
         is_parking: bool,
         node_parking: NodeParking,
+        node_unfinished: NodeUnfinished,
         parent: Account | None,
         parser: FrameParser,
         output: Output,
@@ -215,6 +218,7 @@ class Connection(ChannelHost):
         self.is_deaf = False
         self.first: i64 = 0
         self.lot = ParkingLot(self.account, node_parking, self.ledger, self._room_freed)
+        self.unfinished = Unfinished(self.account, self.gate, node_unfinished)
         self.stopped: Channel | None = None
         self.stopped_on: tuple[str, str] | None = None
         self.alarms: dict[str, str] = {}
@@ -267,14 +271,16 @@ class Connection(ChannelHost):
             self._failed(ConnectionFault(541, "internal error"))
             has_more = False
         parser = self.parser
+        kept: i64 = parser.kept + parser.unread_bytes()
+        if kept != self.unfinished.bytes and not has_more:
+            self._kept(kept)
         self.output.times.is_sending = has_more or parser.offset < len(parser.buffer)
         if not has_more and self.gate.is_open:
             self.shell.resume()
         return has_more
 
     def _failed(self, fault: PeerError) -> None:
-        """The first fault closes the connection. After another one nothing is looked at any more:
-        frames can no longer be told apart, and what cannot be parsed must not pile up."""
+        """The first fault closes the connection; after another one frames cannot be told apart."""
         if self.phase < PHASE_CLOSING:
             self.fail(fault)
             return
@@ -300,7 +306,7 @@ class Connection(ChannelHost):
                 return True
             if not parser.next(received):
                 if parser.assemblies:
-                    self._check_assemblies()
+                    self._drop_contents()
                 if parser.offset >= len(parser.buffer):
                     # The last read is not kept while the connection is idle.
                     parser.buffer = b""
@@ -319,13 +325,23 @@ class Connection(ChannelHost):
                     return False
         return False
 
-    def _check_assemblies(self) -> None:
+    def _drop_contents(self) -> None:
         """A body is kept for an open channel only. Raises: ConnectionFault 504."""
+        is_closing = self.phase >= PHASE_CLOSING
         for number in list(self.parser.assemblies):
-            if number not in self.channels:
-                if self.phase < PHASE_CLOSING:
-                    raise ConnectionFault(504, "expected 'channel.open'", 60, 40)
+            if is_closing:
                 self.parser.discard(number)
+            elif number not in self.channels:
+                raise ConnectionFault(504, "expected 'channel.open'", 60, 40)
+
+    def _kept(self, bytes_: i64) -> None:
+        """So much of messages has come in part. An alarm lets one body come to its end."""
+        has_grown = self.unfinished.settle(bytes_, self.line.clock.monotonic_ns())
+        one_body: i64 = self.parser.body_bytes_max + self.frame_bytes_max
+        if has_grown and self.alarms and self.stopped_on is None and bytes_ > one_body:
+            source = next(iter(self.alarms))
+            self._note_alarm(source)
+            self._stop_on(source, ALARM)
 
     def hear(self, event: Event) -> None:
         """The peer has said it, now or while its login was being checked."""
@@ -405,9 +421,8 @@ class Connection(ChannelHost):
     def _room_freed(self) -> None:
         """The lot may have room for the publish that stopped the reading."""
         stopped, on = self.stopped, self.stopped_on
-        if stopped is None or on is None or on[1] != CREDIT:
-            return
-        if stopped.parking.overflow_has_place():
+        is_waiting = on is not None and on[1] == CREDIT
+        if is_waiting and stopped is not None and stopped.parking.overflow_has_place():
             self._go_on()
 
     def hop_opened(self, channel: Channel, gate: Gate) -> None:
@@ -531,14 +546,11 @@ class Connection(ChannelHost):
         except PeerError:
             # It is told in its place among the others, when the publish has its turn.
             return self.alarm_action
-        actions = [] if targets else [self.alarm_action]
+        worst = 0 if targets else ACTIONS.index(self.alarm_action)
         for target in targets:
             applied = target.actor.applied
             given = None if applied is None else applied.definition.get(ACTION_KEY)
-            actions.append(self.alarm_action if given is None else str(given))
-        worst = 0
-        for action in actions:
-            worst = max(worst, ACTIONS.index(action))
+            worst = max(worst, ACTIONS.index(self.alarm_action if given is None else str(given)))
         return ACTIONS[worst]
 
     def _pass_to_alarm(self, channel: Channel, parked: ParkedPublish) -> None:
@@ -685,8 +697,7 @@ class Connection(ChannelHost):
 
     def is_held_by_rate(self) -> bool:
         """Whether a publish waits for tokens now."""
-        payer = self.rated
-        return payer is not None and payer.is_waiting()
+        return self.rated is not None and self.rated.is_waiting()
 
     def gate_closed(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
         # Holding for a rate is on record from the first held publish on, read on or not.
@@ -797,8 +808,8 @@ class Connection(ChannelHost):
     # -- state -----------------------------------------------------------------------------------
 
     def rest_state(self) -> int:
-        is_waiting = self.rated is not None and self.rated.is_waiting()
-        return BLOCKED if is_waiting or self.is_told_blocked or not self.gate.is_open else IDLE
+        is_held = not self.gate.is_open or self.is_told_blocked or self.is_held_by_rate()
+        return BLOCKED if is_held else IDLE
 
     def state(self, now_ns: int) -> str:
         """RabbitMQ's word for what the connection does now."""
@@ -811,15 +822,6 @@ class Connection(ChannelHost):
         if self.alarms:
             return "blocked" if self.is_told_blocked else "blocking"
         return "flow" if self.is_held_by_rate() else self.gate.state(now_ns)
-
-    def hops(self) -> list[Lane]:
-        """The lanes its channels take from, and those they hand over to."""
-        found: list[Lane] = []
-        for channel in self.channels.values():
-            if channel.upstream is not None:
-                found.append(channel.upstream)
-            found.extend(channel.publisher.lanes.values())
-        return found
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -865,7 +867,10 @@ class Connection(ChannelHost):
     def fail(self, fault: PeerError) -> None:
         """The peer broke a rule that ends the connection."""
         if self.phase < PHASE_CLOSING:
+            self.unfinished.let_go()
             self.verbs.close(self, fault)
+            self._drop_contents()
+            self._kept(self.parser.kept + self.parser.unread_bytes())
 
     def finish(self) -> None:
         """The connection ends, however: its channels close, its page leaves the ledger."""
@@ -885,14 +890,11 @@ class Connection(ChannelHost):
         self.output.close()
         self.lot.close()
         self.account.close()
-        # Messages outlive their connection in queues; they must not keep all of it alive.
+        # Messages outlive their connection in queues; they must not keep all of it alive, nor may
+        # the rest of it keep what it has read.
         self.account.gate = None
         self.lot.wake_lines()  # What is left on the disk waits for no debt any more.
-        # Nor may the rest of it keep what it has read.
         self.parser.forget()
+        self.unfinished.close()
         self.received = Received()
         self.verbs.ended(self)
-
-
-def hops_of(connections: dict[str, Connection]) -> list[Lane]:
-    return [lane for one in connections.values() for lane in one.hops()]

@@ -22,6 +22,21 @@ LINES_MAX = 10
 """Lines for the log from one tick: a thousand channels that wait for one queue are one matter."""
 
 
+def lanes_of(connection: Connection) -> list[Lane]:
+    """The lanes that the channels of `connection` take from, and those they hand over to."""
+    found: list[Lane] = []
+    for channel in connection.channels.values():
+        if channel.upstream is not None:
+            found.append(channel.upstream)
+        found.extend(channel.publisher.lanes.values())
+    return found
+
+
+def hops_of(connections: Mapping[str, Connection]) -> list[Lane]:
+    """Those of all connections."""
+    return [hop for one in connections.values() for hop in lanes_of(one)]
+
+
 class HopWatch:
     """connections, vhosts, stores, streams: the broker's own, by name."""
 
@@ -43,7 +58,7 @@ class HopWatch:
         budget = WATCHDOG_HOPS.default
         while self._left and budget > 0:
             connection = self._left.pop()
-            hops = connection.hops()
+            hops = lanes_of(connection)
             budget -= len(hops) + 1
             for hop in hops:
                 if hop.is_spent:

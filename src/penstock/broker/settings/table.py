@@ -31,9 +31,9 @@ from penstock.base.quantities import (
     show_window,
 )
 from penstock.broker.connection.client_notifier import NotifierRules
-from penstock.broker.connection.connection import Connection, hops_of
+from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
-from penstock.broker.settings.hop_watch import HopWatch
+from penstock.broker.settings.hop_watch import HopWatch, hops_of
 from penstock.broker.settings.ledger import LEVELS, NODE, Ledger, parse_mark
 from penstock.broker.settings.rates import SCOPES, UNITS, Rates
 from penstock.broker.settings.settings import Setting, Settings

@@ -263,6 +263,7 @@ class Node:
             connection.output.rest()
         self.broker.watch_hops(now_ns)
         self.broker.consumer_timeout.tick(now_ns)
+        self.broker.look_at_unfinished(now_ns)
         self.broker.page()
         self.patience.forget_gone(self.broker.connections)
         self._collect_garbage()

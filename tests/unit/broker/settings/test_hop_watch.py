@@ -3,8 +3,7 @@
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.broker.connection.connection import hops_of
-from penstock.broker.settings.hop_watch import LINES_MAX
+from penstock.broker.settings.hop_watch import LINES_MAX, hops_of
 from penstock.flow.profile import PENSTOCK, PROFILES, RABBITMQ_4, Profile
 from penstock.telemetry.events import ESCAPE, HOP_STUCK
 from tests.spec.stage import Hand, Stage
