@@ -143,7 +143,7 @@ class Config:
     oauth_require_exp: bool = True
     oauth_scope_prefix: str = "{resource_server_id}."
     oauth_additional_scopes_key: str = ""
-    oauth_scope_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    oauth_scope_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     oauth_preferred_username_claims: tuple[str, ...] = ()
     profile: str = "penstock"
     vhosts: tuple[str, ...] = ("/",)

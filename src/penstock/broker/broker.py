@@ -123,9 +123,7 @@ class Broker:
         self.negotiators: dict[str, Negotiator] = {}
         self.connection_count = self.ended_count = 0
         self.parking = NodeParking(config.parked_node_bytes, config.parked_bytes)
-        self.unfinished = NodeUnfinished(
-            config.unfinished_node_bytes, config.unfinished_bytes, config.body_bytes_max
-        )
+        self.unfinished = NodeUnfinished(config)
         self.full_actions = FullActions(config.parked_full, config.parked_full_actions)
         self.hop_watch = HopWatch(context, self.connections)
         self.notifier_rules = NotifierRules(

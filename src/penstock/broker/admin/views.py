@@ -1,8 +1,8 @@
 """Snapshots of the broker: its actors with their time, blocks and numbers, and pages with sums."""
 
 from collections.abc import Iterator
-from typing import Final
 
+from penstock.broker.admin.page_sums import PageSums, Sum, is_of_connection
 from penstock.broker.admin.view_letters import letters_snapshot
 from penstock.broker.admin.view_loads import answer_loads, credit_loads, output_loads, parked_loads
 from penstock.broker.admin.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
@@ -19,89 +19,6 @@ from penstock.explain.remarks import CONFIRMS
 from penstock.flow.account import Account
 from penstock.flow.rate import Meter
 from penstock.telemetry.snapshots import ActorSnapshot, Times
-
-STEP_PAGES: Final = 256
-"""Pages looked at in one step."""
-
-
-class Sum:
-    """Of one page with everything below it, debt, stored, parked and unfinished; ended_bytes: of
-    it, what connections that have ended left directly below."""
-
-    def __init__(self) -> None:
-        self.debt_messages = 0
-        self.debt_bytes = 0
-        self.stored_messages = 0
-        self.stored_bytes = 0
-        self.parked_messages = 0
-        self.parked_bytes = 0
-        self.unfinished_bytes = 0
-        self.ended_bytes = 0
-
-    def add_own(self, page: Account) -> None:
-        self.debt_messages += int(page.debt_messages)
-        self.debt_bytes += int(page.debt_bytes)
-        self.stored_messages += int(page.stored_messages)
-        self.stored_bytes += int(page.stored_bytes - page.shared_bytes)
-        self.parked_messages += int(page.parked_messages)
-        self.parked_bytes += int(page.parked_bytes)
-        self.unfinished_bytes += int(page.unfinished_bytes)
-
-    def add(self, other: "Sum") -> None:
-        self.debt_messages += other.debt_messages
-        self.debt_bytes += other.debt_bytes
-        self.stored_messages += other.stored_messages
-        self.stored_bytes += other.stored_bytes
-        self.parked_messages += other.parked_messages
-        self.parked_bytes += other.parked_bytes
-        self.unfinished_bytes += other.unfinished_bytes
-
-
-class PageSums:
-    """The sums of one round: of what is directly below each page. Owner: the walk."""
-
-    __slots__ = ("_open",)
-
-    def __init__(self) -> None:
-        self._open: dict[str, Sum] = {}
-
-    def met(self, page: Account) -> None:
-        """The walk is at the connection whose page this is."""
-        parent = page.parent
-        if parent is not None:
-            above = self._open.get(parent.name)
-            if above is None:
-                above = self._open[parent.name] = Sum()
-            above.add_own(page)
-
-    def ended(self, page: Account) -> Iterator[None]:
-        """Add what connections that have ended left directly below `page`; STEP_PAGES a step."""
-        above = self._open.get(page.name)
-        if above is None:
-            above = self._open[page.name] = Sum()
-        for index, child in enumerate(list(page.children.values())):
-            if child.is_closed and is_of_connection(child):
-                above.add_own(child)
-                above.ended_bytes += int(child.debt_bytes + child.stored_bytes - child.shared_bytes)
-            if index % STEP_PAGES == STEP_PAGES - 1:
-                yield None
-
-    def whole(self, page: Account, below: list[Sum]) -> Sum:
-        """The sum of a page that is not a connection's, when every connection was met and `ended`
-        has been through it. below: of the pages directly below that are not connections' either."""
-        total = Sum()
-        total.add_own(page)
-        known = self._open.get(page.name)
-        if known is not None:
-            total.add(known)
-            total.ended_bytes = known.ended_bytes
-        for one in below:
-            total.add(one)
-        return total
-
-
-def is_of_connection(page: Account) -> bool:
-    return page.name.startswith("conn:")
 
 
 def actor_snapshots(broker: Broker) -> dict[str, ActorSnapshot]:
@@ -348,8 +265,7 @@ def _page(numbers: dict[str, float], account: Account, total: Sum) -> None:
     numbers["parked_messages"] = float(total.parked_messages)
     numbers["parked_bytes"] = float(total.parked_bytes)
     numbers["unfinished_bytes"] = float(total.unfinished_bytes)
-    held = total.debt_bytes + total.stored_bytes + total.parked_bytes
-    numbers["memory_bytes"] = float(held + total.unfinished_bytes)
+    numbers["memory_bytes"] = float(total.memory_bytes())
     if account.is_limited:
         numbers["high_messages"] = float(int(account.high_messages))
         numbers["high_bytes"] = float(int(account.high_bytes))

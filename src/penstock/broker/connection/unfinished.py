@@ -17,8 +17,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.base.config import Config
 from penstock.base.errors import ConnectionFault
-from penstock.base.limits import UNFINISHED_BYTES, UNFINISHED_NODE_BYTES
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 
@@ -34,16 +34,12 @@ class NodeUnfinished:
 
     __slots__ = ("bytes", "bytes_max", "holding", "own_bytes_max", "waiting")
 
-    def __init__(
-        self,
-        bytes_max: int = UNFINISHED_NODE_BYTES.default,
-        own_bytes_max: int = UNFINISHED_BYTES.default,
-        body_bytes_max: int = 0,
-    ) -> None:
-        """body_bytes_max: of one body, which always has a place."""
+    def __init__(self, config: Config) -> None:
         self.bytes: i64 = 0
-        self.own_bytes_max: i64 = max(own_bytes_max, 2 * body_bytes_max)
-        self.bytes_max: i64 = max(bytes_max, 2 * int(self.own_bytes_max))
+        # One body always has a place.
+        own_bytes_max = max(config.unfinished_bytes, 2 * config.body_bytes_max)
+        self.own_bytes_max: i64 = own_bytes_max
+        self.bytes_max: i64 = max(config.unfinished_node_bytes, 2 * own_bytes_max)
         self.holding: dict[Unfinished, None] = {}
         self.waiting: dict[Unfinished, None] = {}
 

@@ -1,7 +1,8 @@
 """Why a consumer is given nothing, and sums of pages in snapshots."""
 
+from penstock.broker.admin.page_sums import STEP_PAGES
 from penstock.broker.admin.view_memory import STEP_ACTORS, ViewMemory
-from penstock.broker.admin.views import STEP_PAGES, actor_snapshots, snapshot_steps
+from penstock.broker.admin.views import actor_snapshots, snapshot_steps
 from penstock.explain.explain import explain
 from penstock.explain.explanation import FREE, THROTTLED, Explanation
 from penstock.protocol import methods as m
