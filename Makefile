@@ -154,6 +154,7 @@ bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/spark_speed.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/spark_pace.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/pipeline.py --smoke
+	$(RUN)/bin/python bench/pipeline_growth.py all --smoke
 
 # At least 1,000 random graphs with deaths, however long that takes, and every scenario in between,
 # for a minute or more; one of them again:  python -m penstock.simulation run SCENARIO --seed N
