@@ -102,6 +102,11 @@ def test_counts_are_those_of_the_clients_and_of_the_summary(tmp_path: Path) -> N
     assert sums == [truth.published, truth.published - 2, 2, 3]
     assert sums == [summary.published, summary.delivered, summary.lost, summary.duplicated]
     assert page.badges() == ["badge broken"]
+    # On a narrow page the line of heads is gone, and each number names its own.
+    html = render(tables, read_run(tmp_path), summary, BUCKET_NS)
+    heads = re.findall(r'<td class="number" data-head="(\w+)">', html)
+    columns = ["published", "in", "out", "delivered", "lost", "duplicates"]
+    assert heads == columns * len(by_queue)
 
 
 def counted(confirmed: int, delivered: int) -> RunDescription:
