@@ -102,6 +102,11 @@ class ClientSession:
         self._now_ns = now_ns
         self._heartbeat = Heartbeat(0, now_ns)
 
+    def server_name(self) -> str:
+        """Product and version of the broker as it calls itself, "" before it has said anything."""
+        said = (self._server_properties.get(key) for key in ("product", "version"))
+        return " ".join(one for one in said if isinstance(one, str))
+
     def server_capabilities(self) -> frozenset[str]:
         """What the broker has said it can do; empty before it has said anything."""
         said = self._server_properties.get("capabilities")

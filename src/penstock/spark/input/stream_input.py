@@ -7,9 +7,11 @@ it unless the user put it there. Every message is a batch of events
 (`telemetry/event_batch.py`), which says which life of the broker it is from.
 """
 
+from importlib.metadata import version
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import penstock
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import Channel, Connection
@@ -17,7 +19,7 @@ from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, parse_source
 from penstock.spark.input.pipeline_input import PipelineInput
 from penstock.spark.input.span import Span
-from penstock.spark.schema.formats import EVENT_STREAM
+from penstock.spark.schema.formats import EVENT_STREAM, RunDescription
 
 SCHEMES: Final = ("amqp://", "amqps://")
 STREAM: Final = EVENT_STREAM
@@ -54,6 +56,7 @@ class StreamInput(PipelineInput):
         url, options = _apart(address)
         self._given = {"url": url, "mode": "stream", "queue": STREAM, **options}
         self.endpoint: Endpoint = parse_source(self._given).endpoint
+        self._broker = "not known yet"
 
     def __str__(self) -> str:
         """Without the password."""
@@ -82,7 +85,13 @@ class StreamInput(PipelineInput):
     def check(self) -> Extent:
         """What is there. Raises: InputAway; OperatorError when it cannot be read."""
         with self._connected() as connection:
+            self._broker = f"{connection.session.server_name()}, {self}"
             return self._extent(connection.channel())
+
+    def run(self) -> RunDescription:
+        """Which broker the events are of, when it was looked at last, and what has read them."""
+        reader = f"Penstock {penstock.__version__} with Spark {version('pyspark')}"
+        return RunDescription(facts={"broker": self._broker, "read by": reader})
 
     def _connected(self) -> Connection:
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock.base.errors import OperatorError
 from penstock.server.boot.node import Node
 from penstock.spark.input.stream_input import InputAway, StreamInput, is_address
@@ -37,13 +38,19 @@ async def put(node: Node, count: int) -> int:
 
 
 def test_a_stream_is_one_query_over_two_lives(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+
     async def scene() -> None:
         kept = {"data_dir": str(tmp_path / "data"), "disk_free_min": "0", "event_stream": "/"}
         found = []
         for count in (1500, 10):
             async with running(tmp_path, **kept) as node:
                 await put(node, count)
-                found.append(await asyncio.to_thread(StreamInput(address(node)).check))
+                stream = StreamInput(address(node))
+                found.append(await asyncio.to_thread(stream.check))
+                facts = stream.run().facts
+                assert facts["broker"].startswith(f"Penstock {penstock.__version__}, stream ")
+                assert f":{SECRET}" not in facts["broker"] and "with Spark 4." in facts["read by"]
         assert found[0].stream_id == found[1].stream_id
         assert found[0].first == found[1].first and found[0].next < found[1].next
 
