@@ -6,9 +6,10 @@
              written half of it (F18)
 Memory that only waits to be given back is no reason to stop a publisher: before an alarm is set,
 and while it lasts, the machine is asked to reclaim, but not for a mark of 0, which no reclaiming
-meets (flow-semantics 11.2). The tighter of two gauges counts: this process against the mark, or its
-whole control group against the group's own limit, at which the kernel kills. A disk that cannot be
-read sets no alarm and ends none; it is tried again and said once (F19).
+meets (flow-semantics 11.2); and within a minute after most of what the process held is gone. The
+tighter of two gauges counts: this process against the mark, or its whole control group against the
+group's own limit, at which the kernel kills. A disk that cannot be read sets no alarm and ends
+none; it is tried again and said once (F19).
 """
 
 from collections.abc import Mapping
@@ -52,6 +53,13 @@ GROUP_SHARE: Final = (9, 10)
 """Of its control group's limit, above which the whole group is too close to being killed."""
 FORECAST_S: Final = 900
 FORECAST_PAUSE_NS: Final = 600_000_000_000
+
+LEFT_BYTES: Final = 67_108_864
+LEFT_SHARE: Final = 4
+"""What a backlog has left is given back when it is more than LEFT_BYTES, and LEFT_SHARE times what
+messages hold."""
+GIVE_BACK_NS: Final = 20_000_000_000
+GIVE_BACK_SELDOM_NS: Final = 300_000_000_000
 
 
 class MachineProbe:
@@ -119,6 +127,7 @@ class AlarmWatch:
         self.step = Timer(self._step)
         self.trend = Trend()
         self.drained = Pace()
+        self.give_back_ns = 0
         self.is_disk_unreadable = False
         self.told_forecast_ns = -FORECAST_PAUSE_NS
         broker.stores.meter.look = self.check_disk
@@ -190,7 +199,23 @@ class AlarmWatch:
             self.shares.rest(used)
             self.manager.clear(MEMORY)
             self._forecast(ceiling.limit_bytes, now_ns)
+            self._give_back(used, now_ns)
         self._allow(ceiling, used)
+
+    def _give_back(self, used: int, now_ns: int) -> None:
+        """Return what a backlog that is gone has left behind, well before any mark: only where that
+        is most of what the process uses, because looking for it takes time that grows with what is
+        held. Where it gives nothing back it is asked less often."""
+        if now_ns < self.give_back_ns or self.shares.lowest_bytes < 0:
+            return
+        held = self.broker.node_account.memory_bytes()
+        left = used - self.shares.lowest_bytes - held
+        if left < LEFT_BYTES or left < LEFT_SHARE * held:
+            return
+        self.around.reclaim()
+        self._measure()
+        is_useful = (used - self.broker.memory_used_bytes) * LEFT_SHARE > left
+        self.give_back_ns = now_ns + (GIVE_BACK_NS if is_useful else GIVE_BACK_SELDOM_NS)
 
     def _set_memory(self, ceiling: Ceiling, used: int) -> None:
         """The alarm is set, or lasts."""

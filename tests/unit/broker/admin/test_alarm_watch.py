@@ -29,6 +29,32 @@ def test_an_alarm_that_lasts_reclaims_at_every_look() -> None:
     assert bed.alarms() == []
 
 
+def test_what_a_backlog_left_is_given_back_without_an_alarm() -> None:
+    bed = AlarmBed()
+    bed.use(50 * MB)
+    bed.around.garbage_bytes = 30 * MB
+    bed.use(100 * MB)
+    assert bed.around.garbage_bytes == 30 * MB, "too little to look for"
+    bed.around.garbage_bytes = 100 * MB
+    bed.use(160 * MB)
+    assert bed.around.garbage_bytes == 0
+    bed.around.garbage_bytes = 100 * MB
+    bed.use(160 * MB)
+    assert bed.around.garbage_bytes == 100 * MB, "not at every look"
+    bed.clock.advance(20_000_000_000)
+    bed.use(160 * MB)
+    assert bed.around.garbage_bytes == 0
+
+
+def test_memory_that_messages_hold_is_not_looked_through() -> None:
+    bed = AlarmBed()
+    bed.use(50 * MB)
+    bed.publisher("one", "q", 30 * MB)
+    bed.around.garbage_bytes = 100 * MB
+    bed.use(160 * MB)
+    assert bed.around.garbage_bytes == 100 * MB
+
+
 def test_the_tighter_gauge_counts() -> None:
     bed = AlarmBed()
     bed.around.group = (905 * MB, TOTAL := 1000 * MB)
