@@ -186,6 +186,12 @@ TOPIC_HASHES: Final = Limit(32, 1, 128, "words '#' of one pattern", GUARD, "rout
 TOPIC_POSITIONS: Final = Limit(500_000, 1, 10_000_000,
     "words of all patterns of one exchange that have a '#' before other words", GUARD,
     "routing/topic", "406 PRECONDITION_FAILED refuses the binding and closes the channel")
+HEADERS_VALUES: Final = Limit(256, 1, 65_536,
+    "values in the arguments of one binding to a headers exchange, nested ones among them", GUARD,
+    "routing/headers", "406 PRECONDITION_FAILED refuses the binding and closes the channel")
+HEADERS_EXCHANGE_VALUES: Final = Limit(200_000, 1, 10_000_000,
+    "values in the arguments of all bindings to one headers exchange", GUARD, "routing/headers",
+    "406 PRECONDITION_FAILED refuses the binding and closes the channel")
 EXCHANGE_HOPS_MAX: Final = Limit(1024, 1, 65_536, "exchanges visited by one publish", GUARD,
     "routing/router", "exchanges beyond it are not visited and the event is counted")
 ROUTE_CACHE_ENTRIES: Final = Limit(4096, 1, 1_048_576, "routes per channel", BOOKS,

@@ -8,6 +8,9 @@
 
 An argument agrees if the message has a header of that name with the same value; a void argument
 agrees with any value. With nothing to look at, "all" matches every message and "any" none.
+
+A match compares no more than the values of all rules, of which a binding and an exchange have a
+limited number.
 Source: RabbitMQ's headers exchange.
 """
 
@@ -15,6 +18,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.base.errors import ChannelFault
+from penstock.base.limits import HEADERS_EXCHANGE_VALUES, HEADERS_VALUES
 from penstock.routing.bindings import Binding
 from penstock.routing.canonical import is_same_value
 from penstock.routing.destination import Destination
@@ -25,9 +29,10 @@ _PRECONDITION_FAILED: Final = 406
 
 
 class HeadersRule:
-    """One binding made ready: its destination, whether all must agree, and the looked-at pairs."""
+    """One binding made ready: its destination, whether all must agree, and the looked-at pairs.
+    size: values in them."""
 
-    __slots__ = ("destination", "is_all", "names", "values")
+    __slots__ = ("destination", "is_all", "names", "size", "values")
 
     def __init__(self, binding: Binding) -> None:
         mode = binding.arguments.get(MATCH_ARGUMENT, "all")
@@ -36,11 +41,13 @@ class HeadersRule:
         self.is_all = mode == "all" or mode == "all-with-x"
         self.names: list[str] = []
         self.values: list[object] = []
+        self.size = 0
         for name, value in binding.arguments.items():
             if name == MATCH_ARGUMENT or (name.startswith("x-") and not with_x):
                 continue
             self.names.append(name)
             self.values.append(value)
+            self.size += _size_of(value)
 
     def agrees(self, headers: dict[str, object]) -> bool:
         """True if a message with `headers` belongs to this binding."""
@@ -58,9 +65,9 @@ class HeadersRule:
 
 
 class HeadersExchange(Exchange):
-    """A list of rules, tried one after the other: a match costs O(bindings)."""
+    """A list of rules, tried one after the other. size: values in all of them."""
 
-    __slots__ = ("_rules",)
+    __slots__ = ("_rules", "size")
 
     def __init__(
         self,
@@ -74,6 +81,7 @@ class HeadersExchange(Exchange):
             "headers", name, durable, auto_delete, internal, arguments, False, True, False
         )
         self._rules: dict[tuple[Destination, str, str], HeadersRule] = {}
+        self.size = 0
 
     def match(
         self, routing_key: str, headers: Mapping[str, object] | None, found: list[Destination]
@@ -90,10 +98,11 @@ class HeadersExchange(Exchange):
                 found.append(rule.destination)
 
     def check(self, binding: Binding) -> None:
-        """Refuse an x-match that is not one of the four.
+        """Refuse an x-match that is not one of the four, and what makes a match too long.
 
-        Raises: ChannelFault 406 with RabbitMQ's text.
+        Raises: ChannelFault 406, for the x-match with RabbitMQ's text.
         """
+        self._check_size(binding)
         if MATCH_ARGUMENT not in binding.arguments:
             return
         mode = binding.arguments[MATCH_ARGUMENT]
@@ -110,14 +119,47 @@ class HeadersExchange(Exchange):
                 "expected all, any, all-with-x, or any-with-x",
             )
 
+    def _check_size(self, binding: Binding) -> None:
+        size = 0
+        for value in binding.arguments.values():
+            size += _size_of(value)
+        if size > HEADERS_VALUES.default:
+            raise ChannelFault(
+                _PRECONDITION_FAILED,
+                f"binding to headers exchange '{self.name}' has {size} values in its arguments, "
+                f"more than {HEADERS_VALUES.default}",
+            )
+        is_known = (binding.destination, binding.routing_key, binding.identity) in self._rules
+        if not is_known and self.size + size > HEADERS_EXCHANGE_VALUES.default:
+            raise ChannelFault(
+                _PRECONDITION_FAILED,
+                f"bindings to headers exchange '{self.name}' have {self.size} values in their "
+                f"arguments, and may have {HEADERS_EXCHANGE_VALUES.default}; bind to another one",
+            )
+
     def index(self, binding: Binding) -> None:
         """Add the binding's rule after all others."""
         key = (binding.destination, binding.routing_key, binding.identity)
-        self._rules[key] = HeadersRule(binding)
+        rule = HeadersRule(binding)
+        self._rules[key] = rule
+        self.size += rule.size
 
     def unindex(self, binding: Binding) -> None:
         """Take the rule of the equal binding away."""
-        del self._rules[(binding.destination, binding.routing_key, binding.identity)]
+        rule = self._rules.pop((binding.destination, binding.routing_key, binding.identity))
+        self.size -= rule.size
+
+
+def _size_of(value: object) -> int:
+    """How many values are to be compared; 1 for what is not nested."""
+    size = 1
+    if isinstance(value, dict):
+        for one in value.values():
+            size += _size_of(one)
+    elif isinstance(value, list):
+        for one in value:
+            size += _size_of(one)
+    return size
 
 
 def _type_name(value: object) -> str:

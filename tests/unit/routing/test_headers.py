@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.base.errors import ChannelFault
+from penstock.base.limits import HEADERS_EXCHANGE_VALUES, HEADERS_VALUES
 from penstock.protocol.integers import Timestamp
 from penstock.routing.destination import Destination
 from penstock.routing.headers import HeadersExchange
@@ -94,3 +95,25 @@ def test_every_agreeing_rule_counts_and_goes_with_its_binding() -> None:
     exchange.match("", {"a": 1, "b": 2}, found)
     assert found == [queue]
     assert (exchange.needs_key, exchange.needs_headers) == (False, True)
+
+
+def test_what_a_match_may_cost_is_bounded() -> None:
+    """Issue 18, 2: 200 bindings of 4,000 arguments held everybody for 87 to 347 ms a publish."""
+    exchange, queue = HeadersExchange("x", False, False, False, None), Destination("q")
+    most = HEADERS_VALUES.default
+    full: Table = {str(number): 1 for number in range(most)}
+    assert exchange.bind(queue, "", full)
+    assert exchange.size == most
+    with pytest.raises(ChannelFault, match=f"has {most + 1} values .* more than {most}") as refused:
+        exchange.bind(queue, "", {**full, "one": "more"})
+    assert refused.value.code == 406
+    with pytest.raises(ChannelFault, match="values in its arguments"):
+        exchange.bind(queue, "", {"nested": [[1] * 100, {"a": [1] * most}]})
+    for number in range(1, HEADERS_EXCHANGE_VALUES.default // most):
+        exchange.bind(queue, str(number), full)
+    with pytest.raises(ChannelFault, match="bind to another one"):
+        exchange.bind(queue, "too many", full)
+    assert not exchange.bind(queue, "1", full), "what is bound is no more"
+    for number in range(1, HEADERS_EXCHANGE_VALUES.default // most):
+        exchange.unbind(queue, str(number), full)
+    assert exchange.size == most
