@@ -69,9 +69,9 @@ class Permissions:
 
     def rows(self, user: str = "", vhost: str = "") -> Iterator[tuple[str, str, Permission]]:
         """User, virtual host, permission: all that is in force, or of one of either."""
-        users = [user] if user != "" else list(self.users)
-        for place in [vhost] if vhost != "" else list(self.vhosts):
-            for name in users:
+        places = [vhost] if vhost != "" else list(self.vhosts)
+        for name in [user] if user != "" else list(self.users):
+            for place in places:
                 permission = self.of(name, place)
                 if permission is not None:
                     yield name, place, permission
