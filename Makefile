@@ -13,6 +13,7 @@
 #     make crash-kill               kill -9 at 300 calls to the disk, and in a compaction (half an hour)
 #     make crash-live               a hundred power cuts, long histories, large queues (ten minutes)
 #     make bench-smoke              every benchmark briefly: does anything get lost?
+#     make attack                   what one client can do to everybody else
 #     make docs                     rewrite the pages that are printed from tables
 #     make lock                     choose the exact versions of all dependencies again
 #     make clean                    remove everything these targets have made
@@ -49,7 +50,7 @@ DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
 .PHONY: help install run test test-disk test-clients test-spark test-long test-compiled
-.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke sim fuzz docs
+.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack sim fuzz docs
 .PHONY: lock clean crash crash-kill crash-live model
 
 help:
@@ -155,6 +156,10 @@ bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/spark_pace.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/pipeline.py --smoke
 	$(RUN)/bin/python bench/pipeline_growth.py all --smoke
+
+# What one client can do to everybody else: every attack beside a ping-pong client, about four minutes.
+attack: $(RUN)/.stamp
+	$(RUN)/bin/python bench/outside/attack.py $(ATTACK_ARGS)
 
 # At least 1,000 random graphs with deaths, however long that takes, and every scenario in between,
 # for a minute or more; one of them again:  python -m penstock.simulation run SCENARIO --seed N

@@ -8,6 +8,8 @@ below, and each of them tells the `Topology`, so that no change can leave an old
 from collections.abc import Mapping
 from typing import Final
 
+from mypy_extensions import i64
+
 from penstock.routing.bindings import Binding, Bindings
 from penstock.routing.destination import Destination
 
@@ -40,6 +42,10 @@ class Topology:
 
     def asked(self, exchange: "Exchange") -> None:
         """`exchange` has matched a message and wants to hear when that is final: `settle`."""
+
+    def worked(self, steps: i64) -> None:
+        """A match took so many steps, each of the order of comparing two values."""
+        raise AssertionError("a topology must count what matching costs")
 
     def words_of(self, key: str) -> list[str]:
         """The words of `key`, not to be changed; one that is asked for again may be remembered."""

@@ -13,6 +13,8 @@ report their own changes; nobody else has to remember to.
 
 from collections.abc import Mapping, Sequence
 
+from mypy_extensions import i64
+
 from penstock.base.limits import EXCHANGE_HOPS_MAX
 from penstock.routing.bindings import Binding
 from penstock.routing.default import DEFAULT_EXCHANGE_NAME, DefaultExchange
@@ -56,6 +58,7 @@ class Router(Topology):
     epoch: see above; only ever grows.
     binding_count: explicit bindings of all exchanges.
     property_exchanges: exchanges that want properties among the headers.
+    work: steps that all matches took so far.
     visits_refused: exchanges that publishes did not visit because of `hops_max`.
     """
 
@@ -73,6 +76,7 @@ class Router(Topology):
         "epoch",
         "property_exchanges",
         "visits_refused",
+        "work",
     )
 
     def __init__(self, lookup: QueueLookup, hops_max: int = EXCHANGE_HOPS_MAX.default) -> None:
@@ -86,6 +90,7 @@ class Router(Topology):
         self._asked: list[Exchange] = []
         self._headers_exchanges = 0
         self.property_exchanges = 0
+        self.work: i64 = 0
         self._headers_answers: dict[Exchange, bool] = {}
         self._headers_epoch = 0
         self.epoch = 0
@@ -224,6 +229,9 @@ class Router(Topology):
     def queues_changed(self) -> None:
         """Hear from the lookup that a name leads to another queue, or to none."""
         self.epoch += 1
+
+    def worked(self, steps: i64) -> None:
+        self.work += steps
 
     def words_of(self, key: str) -> list[str]:
         """The words of `key`, not to be changed. Each exchange of a chain asks for those of the

@@ -111,9 +111,12 @@ class TopicExchange(Exchange):
         """Append the destinations of all patterns that match; one twice if two patterns match."""
         topology = self._topology
         words = words_of(routing_key) if topology is None else topology.words_of(routing_key)
+        before: i64 = self.steps
         self._descend(self._root, words, 0, found)
         if self._patterns.positions > 0:
             self.steps += self._patterns.match(words, found)
+        if topology is not None:
+            topology.worked(self.steps - before + 2 * len(found))
 
     def _descend(
         self, start: TopicNode, words: list[str], begin: i64, found: list[Destination]

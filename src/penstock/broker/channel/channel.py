@@ -30,7 +30,7 @@ from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.first_cause import FirstCauses
 from penstock.broker.channel.parking import Parking
 from penstock.broker.channel.parking_lot import ParkingLot
-from penstock.broker.channel.publish import Publisher
+from penstock.broker.channel.publish import WORK_OF_ONE, Publisher
 from penstock.broker.channel.transactions import Transaction
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.rights import Rights
@@ -45,6 +45,8 @@ from penstock.telemetry.answer_times import BASIC_RETURN, AnswerTimes
 from penstock.telemetry.events import ESCAPE
 
 CROWD: Final = PARKED_METHODS.default
+METHOD_COST: Final = 8
+"""Ordinary publishes that take about as long as a method; an acknowledgement is like one."""
 CHANNEL_CLOSE: Final = 0x140028  # The one barrier method that goes through under an alarm.
 
 
@@ -397,8 +399,9 @@ class Channel(LaneReceiver):
                         self._repay(upstream, done, bytes_)
                         done = 0
                         bytes_ = 0
-                    self._perform(inbox.next())
-                    budget -= 1
+                    event = inbox.next()
+                    self._perform(event)
+                    budget -= 1 if event.kind == EVENT_ACK else METHOD_COST
                     continue
                 items = upstream.items
                 at: i64 = upstream.head
@@ -418,6 +421,8 @@ class Channel(LaneReceiver):
                 done += 1
                 bytes_ += size
                 budget -= 1
+                if publisher.work >= WORK_OF_ONE:
+                    budget -= publisher.take_work()
         finally:
             if done > 0:
                 self._repay(upstream, done, bytes_)

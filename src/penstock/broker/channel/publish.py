@@ -55,10 +55,15 @@ from penstock.protocol.property_lookup import (
 )
 from penstock.protocol.values import Table
 from penstock.queues.policy_keys import FULL_ACTIONS, PARKED_FULL
+from penstock.routing.exchange import Exchange
 from penstock.telemetry.answer_times import AnswerTimes
 from penstock.telemetry.events import PARKED, UNPARKED
 
 NO_CONSUMERS: Final = 313
+WORK_OF_ONE: Final = 8
+"""Steps of matching that take about as long as an ordinary publish."""
+COPIES_OF_ONE: Final = 8
+"""A publish with more copies counts for more of a turn."""
 
 
 class LaneOpened(GateObserver):
@@ -81,10 +86,10 @@ class Publisher(Answerable):
 
     channel: whose turns these are; parking: what waits, its lines are filled and emptied here;
     causes: finds who pays for a publish that a delivery has caused; is_sharing: it has had a
-    publish for several queues; is_waiting: the next publish
-    has no place; forced: publishes that went past a closed hop because a forced one stood behind
-    them; give_back: writes a basic.return; answering, times: where confirms are written, and
-    counted.
+    publish for several queues; is_waiting: the next publish has no place; work: done for routes and
+    copies and not yet counted, WORK_OF_ONE for what an ordinary publish takes; forced: publishes
+    that went past a closed hop because a forced one stood behind them; give_back: writes a
+    basic.return; answering, times: where confirms are written, and counted.
     """
 
     __slots__ = (
@@ -111,6 +116,7 @@ class Publisher(Answerable):
         "times",
         "unroutable_count",
         "vhost",
+        "work",
     )
 
     def __init__(
@@ -130,6 +136,7 @@ class Publisher(Answerable):
         self.channel = channel
         self.account = account
         self.vhost = vhost
+        self.work: i64 = 0
         self.strategy = strategy
         self.is_parking = is_parking
         self.is_sharing = False
@@ -172,6 +179,8 @@ class Publisher(Answerable):
             route = self._resolve(address)
             self.last_route = route
         lanes = route.lanes
+        if len(lanes) > COPIES_OF_ONE:
+            self.work += WORK_OF_ONE * len(lanes)
         flags: i64 = i64(message.raw[19])
         # No properties, or the delivery mode alone, need no look at what stands behind the flags.
         if (flags & 0xEF) != 0 or message.raw[20] != 0 or read_i32_be(message.raw, 3) > 15:
@@ -527,7 +536,7 @@ class Publisher(Answerable):
         route.is_immediate = (bits & 2) != 0
         route.needs_headers = route.is_immediate or self.vhost.router.needs_headers(exchange)
         if not route.needs_headers:
-            route.lanes = self._lanes_of(self.vhost.route(exchange, [key], {}))
+            route.lanes = self._lanes_of(self._routed(exchange, [key], {}))
         address.is_shared = len(route.lanes) > 1
         self.cache[method] = route
         return route
@@ -542,7 +551,20 @@ class Publisher(Answerable):
             headers = self.rules.headers(message)
         if self.vhost.router.property_exchanges > 0:
             headers = with_properties(message.header(), headers)
-        return self.vhost.route(route.exchange, keys, headers)
+        return self._routed(route.exchange, keys, headers)
+
+    def _routed(self, exchange: Exchange, keys: list[str], headers: Table) -> list[QueueTarget]:
+        router = self.vhost.router
+        before: i64 = router.work
+        found = self.vhost.route(exchange, keys, headers)
+        self.work += router.work - before
+        return found
+
+    def take_work(self) -> i64:
+        """So many ordinary publishes would have taken the time of what was routed and copied."""
+        found = self.work // WORK_OF_ONE
+        self.work = 0
+        return found
 
     def _check_copies(self, route: Route, keys: list[str]) -> None:
         """The keys of CC and BCC are as good as the routing key, and no way around rights."""
