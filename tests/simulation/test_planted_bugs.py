@@ -62,7 +62,7 @@ BUGS: list[tuple[type[object], str, str, str]] = [
         faults.ForgetsWhoIsParked,
         GRAPH,
         PENSTOCK,
-        "somebody waits|keeps what is parked|more than a minute",
+        "somebody waits|keeps what is parked|more than a minute|sleeps on work",
     ),
     (faults.RepaysThePageOnly, GRAPH, PENSTOCK, "believes"),
     (faults.KeepsWhatWasPurged, GRAPH, PENSTOCK, "stored"),
