@@ -12,6 +12,7 @@ Source: docs/flow.md, law 4; scenario 116.
 
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
+from penstock.broker.channel.channel import Channel
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.dead_letter.dead_letters import DeadLane
 from penstock.broker.queue.classic_actor import ClassicActor
@@ -40,13 +41,17 @@ class RoomLaws:
         self.bounded_looks = 0
         self._seen: dict[QueueActor, _Seen] = {}
         self._escapes = 0
+        self._channels: set[Channel] = set()
 
     def look(self) -> None:
         """Everything that holds between any two turns."""
         channels = list(channels_of(self.broker))
         escapes = sum(int(one.escapes) for one in channels)
         has_forced = escapes != self._escapes or any(one.transaction for one in channels)
+        # One that ends hands over all it has parked, past hops that are closed.
+        has_forced = has_forced or not self._channels.issubset(channels)
         self._escapes = escapes
+        self._channels = set(channels)
         alive: dict[QueueActor, _Seen] = {}
         for queue in queues_of(self.broker):
             room = queue.room
