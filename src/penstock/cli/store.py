@@ -55,7 +55,7 @@ def check(data: str, config_path: str, form: str, limit: int) -> None:
     """
     began = time.monotonic()
     with _stores(data, config_path).held() as found:
-        results = [(one, _done(one, found.check)) for one in _listed(found)]
+        results = [(one, _done(one, found.check)) for one in [*_listed(found), *found.missing()]]
     fault = found.catalogue_fault
     damage = sum(result.damage_count for _, result in results) + (fault != "")
     if form == "json":

@@ -9,12 +9,17 @@
 | headers that cannot be read, a whole footer | the footer says the same |
 | neither | the file is renamed to *.damaged, and said so; what was safe keeps its offsets |
 | the newest, all zeros where its headers should be, nothing in it ever safe | removed |
+| no file where one was when the broker stopped | what it had is lost, its offsets stay taken |
 | segments of streams that are not there any more | removed, after everything that stays |
 | of streams whose number was never given | set aside: the catalogue is older than they are |
 
 No segment is written to in two lives: the next message begins another. A segment begins when
 everything before it is safe, so what is missing between two of them is damage.
 """
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -26,6 +31,8 @@ from penstock.streams.headerless import StreamClaims, claims_of, from_footer
 from penstock.streams.log import Retention, StreamLog
 from penstock.streams.reading import chunk_at, next_whole
 from penstock.streams.segment import StreamSegment, read_footer
+
+NONE_MISSING: Final[Mapping[int, Sequence[tuple[int, int]]]] = MappingProxyType({})
 
 
 class StreamReport:
@@ -53,9 +60,12 @@ def recover_streams(
     chance: Chance,
     wanted: dict[int, Retention],
     queue_id_known: int = OUTBOX_QUEUE_ID,
+    missing: Mapping[int, Sequence[tuple[int, int]]] = NONE_MISSING,
 ) -> tuple[dict[int, StreamLog], StreamReport]:
     """The logs of the streams `wanted`, by queue id, and what was found. queue_id_known: the
-    highest number that a queue was ever given, as far as the caller knows. Raises: OSError."""
+    highest number that a queue was ever given, as far as the caller knows; missing: by queue id,
+    offsets that were given and are in no file: the first, and the one behind the last. Raises:
+    OSError."""
     report = StreamReport()
     logs = {queue_id: StreamLog(queue_id, wanted[queue_id], chance) for queue_id in wanted}
     unwanted: list[str] = []
@@ -86,6 +96,7 @@ def recover_streams(
     if unwanted:
         directory.sync()
     for log in logs.values():
+        report.aside.setdefault(int(log.queue_id), []).extend(missing.get(int(log.queue_id), ()))
         _join(log, report)
     return logs, report
 

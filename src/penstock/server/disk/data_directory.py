@@ -5,6 +5,7 @@
     DIR/metadata.sqlite         see server/disk/metadata_db
     DIR/vhosts/NAME/persistent  messages of durable queues
     DIR/vhosts/NAME/transient   messages that rest on disk for want of memory; emptied at the start
+    DIR/INVENTORY               which files there were at the last clean stop, see inventory
     DIR/parked                  publishes that wait for queues which take nothing; emptied likewise
 
 Readable by its owner alone: password hashes and messages are in it. Nothing in a directory is
@@ -137,11 +138,15 @@ class DataDirectory:
         """Where parking lots go that are large."""
         return self.path / "parked"
 
+    def vhost_path(self, name: str) -> Path:
+        """Where messages of the virtual host `name` are, if it has any."""
+        return self.path / "vhosts" / vhost_folder(name)
+
     def vhost(self, name: str) -> Path:
         """Where messages of the virtual host `name` are; made, with its two parts, if need be.
 
         Raises: OSError."""
-        whole = self.path / "vhosts" / vhost_folder(name)
+        whole = self.vhost_path(name)
         for folder in (whole.parent, whole, whole / "persistent", whole / "transient"):
             if not folder.exists():
                 folder.mkdir(0o700)

@@ -17,6 +17,12 @@ from penstock.broker.vhost.metadata_store import MetadataStore
 from penstock.server.disk.data_directory import DataDirectory
 from penstock.server.disk.disk_files import DiskDirectory, FileReclaimer
 from penstock.server.disk.disk_thread import DiskThread
+from penstock.server.disk.inventory import (
+    Inventory,
+    VhostFiles,
+    take_inventory,
+    write_inventory,
+)
 from penstock.server.disk.metadata_db import MetadataDb
 from penstock.server.disk.store_boot import StoreBoot, StreamBoot
 from penstock.server.net.poller import Poller
@@ -132,6 +138,10 @@ class DurableState:
         self.stores = StoreBoot(broker, self.directory, self.disk, self.freeing)
         self.streams = StreamBoot(broker, self.directory, self.disk, self.freeing)
         self.stores.queue_id_known = self.streams.queue_id_known = kept.queue_id_max
+        kept_files = self._take_inventory(broker)
+        # Each takes from its own what it has compared.
+        self.stores.kept, self.streams.kept = dict(kept_files), dict(kept_files)
+        self.ends = {name: one.ends for name, one in kept_files.items()}
         try:
             self.stores.open()
             # A full disk may have kept messages of a queue that the catalogue never got.
@@ -153,6 +163,32 @@ class DurableState:
         for note in restored.notes:
             broker.log.warning(note)
         return restored
+
+    def _take_inventory(self, broker: Broker) -> Inventory:
+        try:
+            return take_inventory(self.directory.path)
+        except OperatorError as error:
+            broker.log.warning(str(error))
+        except OSError as error:
+            broker.log.error(f"cannot read what {self.directory.path} had", error)
+        return {}
+
+    def _leave_inventory(self) -> None:
+        """What there is now. What could not be closed has the ends of its streams alone; what was
+        not opened, all it had."""
+        stores, streams = self.stores, self.streams
+        inventory: Inventory = {}
+        for name in stores.broker.vhosts:
+            of_stores = stores.left.get(name) or stores.kept.get(name) or VhostFiles()
+            known = VhostFiles(ends=self.ends.get(name, {}))
+            of_streams = streams.left.get(name) or streams.kept.get(name) or known
+            inventory[name] = VhostFiles(
+                of_stores.segments, of_stores.acks, of_streams.streams, of_streams.ends
+            )
+        try:
+            write_inventory(self.directory.path, inventory)
+        except OSError as error:
+            stores.broker.log.error("which files there are cannot be written", error)
 
     def tick(self) -> OperatorError | None:
         """Once a second: the fault for which the broker has to stop, if there is one (F4)."""
@@ -177,6 +213,7 @@ class DurableState:
         self.disk.close()
         self.stores.close()
         self.streams.close()
+        self._leave_inventory()
         self.freeing.close()
         self.database.close()
         self.directory.close()

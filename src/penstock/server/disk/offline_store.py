@@ -29,6 +29,17 @@ from penstock.server.disk.data_directory import (
     vhost_folder,
 )
 from penstock.server.disk.disk_files import DiskDirectory, ReadOnlyDirectory
+from penstock.server.disk.inventory import (
+    INVENTORY,
+    Inventory,
+    VhostFiles,
+    missing_segments,
+    missing_streams,
+    no_folder,
+    read_inventory,
+    store_files,
+    write_inventory,
+)
 from penstock.server.disk.metadata_db import MetadataDb
 from penstock.server.machine.machine import SystemChance
 from penstock.storage.check.check import check
@@ -70,12 +81,14 @@ class OneStore:
 
 class OfflineStores:
     """Everything in the data directory `path`. catalogue_fault: why the catalogue cannot be read,
-    "" if it can. Raises: OperatorError when it is none, or a broker uses it."""
+    "" if it can; inventory_fault: the same of what there was at the last clean stop. Raises:
+    OperatorError when it is none, or a broker uses it."""
 
     def __init__(self, path: Path, segment_bytes: int) -> None:
         self.path = path
         self.segment_bytes = segment_bytes
         self.catalogue_fault = ""
+        self.inventory_fault = ""
         self._kept: StoredCatalogue | None = None
         try:
             check_layout(path)
@@ -167,10 +180,47 @@ class OfflineStores:
         )
         return directory, recovered
 
+    def missing(self) -> list[OneStore]:
+        """Virtual hosts with durable queues or files at the last clean stop, and no folder."""
+        kept = self.kept()
+        names = {row.vhost for row in kept.queues}
+        names |= {name for name, one in self._inventory().items() if one.segments or one.streams}
+        found: list[OneStore] = []
+        for name in sorted(names):
+            path = self.path / "vhosts" / vhost_folder(name)
+            if not path.is_dir():
+                queues = {row.queue_id: row.name for row in kept.queues if row.vhost == name}
+                found.append(OneStore(name, path, queues))
+        return found
+
+    def _inventory(self) -> Inventory:
+        """What there was at the last clean stop; {} where nobody can tell. Raises: OSError."""
+        try:
+            return read_inventory(self.path)
+        except OperatorError as error:
+            self.inventory_fault = str(error)
+            return {}
+
+    def _missing(self, store: OneStore, findings: Findings) -> None:
+        """Add what was there at the last clean stop and is not."""
+        files = self._inventory().get(store.vhost, VhostFiles())
+        segments = missing_segments(files, store.path / PERSISTENT)
+        streams = missing_streams(files, store.path / STREAMS)
+        for name, text in (*segments.files, *streams.files):
+            findings.damage(name, text)
+        findings.lost_count += sum(segments.lost.values()) + sum(streams.lost.values())
+        if self.inventory_fault:
+            findings.damage(INVENTORY, self.inventory_fault)
+
     # -- what can be done ------------------------------------------------------------------------
 
     def check(self, store: OneStore) -> Findings:
         """Read everything. Raises: OSError, OperatorError for an unknown format."""
+        findings = Findings()
+        if not store.path.is_dir():
+            findings.damage(".", no_folder(store.path, len(store.names)))
+            self._missing(store, findings)
+            return findings
         directory, recovered = self._look(store)
         facts = StoreFacts(
             {**store.names, **names_of_own(store.names)},
@@ -180,7 +230,8 @@ class OfflineStores:
             store.trusts_footers,
             self.catalogue_fault == "",
         )
-        findings = check(directory, facts)
+        check(directory, facts, findings)
+        self._missing(store, findings)
         if (store.path / STREAMS).is_dir():
             streams = ReadOnlyDirectory(str(store.path / STREAMS))
             check_streams(streams, store.names, facts.has_catalogue, findings, facts.queue_id_max)
@@ -232,6 +283,11 @@ class OfflineStores:
         directory = DiskDirectory(str(path / PERSISTENT))
         before = files_bytes(directory)
         trusts_footers = store.trusts_footers
+        inventory = self._inventory()
+        # A compaction that is killed leaves other files than there were.
+        files = inventory.pop(store.vhost, VhostFiles())
+        before_it = VhostFiles(streams=files.streams, ends=files.ends)
+        write_inventory(self.path, {**inventory, store.vhost: before_it})
         is_clean = take_clean(path)
         recovered = recover(
             directory,
@@ -243,6 +299,9 @@ class OfflineStores:
         mark_unsynced(path, False)
         damaged = compact_all(recovered.log)
         if is_clean:
+            found = store_files(recovered.log, path / PERSISTENT)
+            after_it = VhostFiles(found.segments, found.acks, files.streams, files.ends)
+            write_inventory(self.path, {**inventory, store.vhost: after_it})
             leave_clean(path)
         return Compacted(before, files_bytes(directory), tuple(damaged))
 

@@ -33,18 +33,29 @@ from penstock.server.disk.data_directory import (
     take_clean,
 )
 from penstock.server.disk.disk_files import DiskDirectory, FileReclaimer
-from penstock.storage.layout.format import MARKS_QUEUE_ID, ORPHANED, OUTBOX_QUEUE_ID
+from penstock.server.disk.inventory import (
+    Inventory,
+    VhostFiles,
+    missing_segments,
+    missing_streams,
+    no_folder,
+    store_files,
+    stream_files,
+)
+from penstock.server.disk.recovery_words import store_words, stream_words
+from penstock.storage.layout.format import MARKS_QUEUE_ID, OUTBOX_QUEUE_ID
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.log import MessageLog
-from penstock.storage.recovery.recovery import Report, empty, recover
+from penstock.storage.recovery.recovery import empty, recover
 from penstock.streams.handles import StreamHandles
-from penstock.streams.recovery import StreamReport, recover_streams
+from penstock.streams.recovery import recover_streams
 
 
 class VhostBoot:
     """Opens what every virtual host has on the disk. what: for errors; folder: below its own;
     count: messages that came back; queue_id_max: the highest of all that was found; queue_id_known:
-    the highest that was ever given, as far as the catalogue says.
+    the highest that was ever given, as far as the catalogue says; kept: what there was at the last
+    clean stop, until it is compared; left: what there is at this one, of what could be closed.
 
     Raises: OperatorError that names the directory."""
 
@@ -61,6 +72,8 @@ class VhostBoot:
         self.count = 0
         self.queue_id_max = 0
         self.queue_id_known = OUTBOX_QUEUE_ID
+        self.kept: Inventory = {}
+        self.left: Inventory = {}
 
     def open_all(self) -> None:
         for name in list(self.broker.vhosts):
@@ -71,6 +84,7 @@ class VhostBoot:
         path = self.directory.vhost(name) / self.folder
         try:
             self._open(name, path)
+            self.kept.pop(name, None)
         except OSError as error:
             raise OperatorError(
                 f"cannot bring back the {self.what} in {path}: {error}; look at the disk, or start "
@@ -100,14 +114,19 @@ class StreamBoot(VhostBoot):
         }
         directory = DiskDirectory(str(path), self.freeing)
         wanted = {number: one.retention(False) for number, one in actors.items()}
-        logs, report = recover_streams(directory, self.broker.chance, wanted, self.queue_id_known)
+        missing = missing_streams(self.kept.get(name, VhostFiles()), path)
+        logs, report = recover_streams(
+            directory, self.broker.chance, wanted, self.queue_id_known, missing.offsets
+        )
+        for line in missing.words():
+            self.broker.log.warning(f"{path}: {line}")
         self.queue_id_max = max(self.queue_id_max, report.queue_id_max)
         store = self.broker.streams.open(name, StreamHandles(directory), self.disk)
         for queue_id, actor in actors.items():
             log = logs[queue_id]
             actor.keep_in(store, log, False)
             self.count += int(log.count()) + self._restore_outbox(name, actor)
-        for line in _stream_words(report, actors):
+        for line in stream_words(report, actors):
             self.broker.log.warning(f"{path}: {line}")
 
     def _restore_outbox(self, name: str, actor: StreamActor) -> int:
@@ -132,22 +151,12 @@ class StreamBoot(VhostBoot):
                     store.batch.run()
                     store.batch_done(store.batch)
                 store.last_batch().run()
+                actors = streams_of(self.broker.vhosts[name].queues.values())
+                logs = [one.counts.log for one in actors if one.counts.log and one.queue_id > 0]
+                path = self.directory.vhost(name) / self.folder
+                self.left[name] = stream_files(logs, path)
             except OSError as error:
                 self.broker.log.error("the last batch of streams is not on the disk", error)
-
-
-def _stream_words(report: StreamReport, actors: dict[int, StreamActor]) -> list[str]:
-    """What people should know of a recovery, a line each."""
-    lines = list(report.lines)
-    if report.orphan_count > 0:
-        lines.append(orphan_words(report.orphan_count))
-    if report.cut_bytes > 0:
-        lines.append(f"{report.cut_bytes} bytes behind the last whole chunks were cut off")
-    for queue_id, count in report.lost.items():
-        lines.append(
-            f"{actors[queue_id].identity}: damaged, {count} of its messages cannot be read"
-        )
-    return lines
 
 
 READ_COUNT: Final = 4096
@@ -176,9 +185,15 @@ class StoreBoot(VhostBoot):
             self.broker.stores.wait_ns = WAIT_NS
         if rule.mode == NONE:
             self.broker.log.warning(f"messages are not synced (store_sync) - {rule.words()}")
+        for name, vhost in self.broker.vhosts.items():
+            queues = sum(1 for actor in vhost.queues.values() if actor.queue_id > 0)
+            path = self.directory.vhost_path(name)
+            if queues > 0 and not path.exists():
+                self.broker.log.warning(no_folder(path, queues))
         self.open_all()
 
     def _open(self, name: str, path: Path) -> None:
+        missing = missing_segments(self.kept.get(name, VhostFiles()), path / PERSISTENT)
         is_clean = take_clean(path)
         if (path / TRANSIENT).exists():
             empty(DiskDirectory(str(path / TRANSIENT)))
@@ -200,7 +215,7 @@ class StoreBoot(VhostBoot):
         store = self.broker.stores.open(name, recovered.log, self.disk)
         self.paths[name] = path
         self.queue_id_max = max(self.queue_id_max, recovered.report.queue_id_max)
-        for line in _words(recovered.report):
+        for line in [*missing.words(), *store_words(recovered.report)]:
             self.broker.log.warning(f"{path}: {line}")
         self.broker.stores.transactions.restore(name, store)
         damaged = dict(recovered.report.lost)
@@ -210,7 +225,8 @@ class StoreBoot(VhostBoot):
             origin = self.broker.ledger.page_of_vhost(actor.vhost)
             leased = restore_leases(self.broker.leases, store, actor, index, origin)
             self.count += len(leased)
-            lost = damaged.get(queue_id, 0) + self._fill(store, actor, index, is_clean, leased)
+            lost = damaged.get(queue_id, 0) + missing.lost.get(queue_id, 0)
+            lost += self._fill(store, actor, index, is_clean, leased)
             if lost > 0:
                 close_damaged(self.broker.log, actor, lost)
 
@@ -323,6 +339,7 @@ class StoreBoot(VhostBoot):
                 durability.note_delivered(actor.messages.returned_messages())
         settle_dead_letters(store, list(self.broker.vhosts[name].queues.values()))
         store.last_batch().run()
+        self.left[name] = store_files(store.log, self.paths[name] / PERSISTENT)
         leave_clean(self.paths[name])
 
 
@@ -344,34 +361,3 @@ def _body_bytes(store: StoreActor, index: QueueIndex, leased: set[int]) -> int:
         if not job.found and not job.damaged:
             return total
         position = int(job.next_position)
-
-
-def orphan_words(count: int) -> str:
-    """What people should know of files whose queues nobody has heard of."""
-    return (
-        f"{count} files have messages of queues that metadata.sqlite has never heard of; they "
-        f"were set aside as *{ORPHANED}. If only a part of a backup was restored, stop the broker, "
-        "and restore the whole data directory from one copy; if the disk was full when those "
-        "queues were declared, nothing in them was ever confirmed, and the files may be removed"
-    )
-
-
-def _words(report: Report) -> list[str]:
-    """What people should know of a recovery, a line each."""
-    lines: list[str] = []
-    if report.cut_bytes > 0:
-        lines.append(f"{report.cut_bytes} bytes behind the last whole record were cut off")
-    if report.old_bytes > 0:
-        lines.append(
-            f"{report.old_bytes} bytes behind the last whole record of files that had been used "
-            "before were cut off: of their earlier lives, or torn"
-        )
-    if report.ignored_acks > 0:
-        lines.append(f"{report.ignored_acks} acknowledgements of unknown messages were ignored")
-    if report.orphan_count > 0:
-        lines.append(orphan_words(report.orphan_count))
-    for text in report.unreadable:
-        lines.append(text)
-    if 0 in report.lost:
-        lines.append(f"{report.lost[0]} damaged records, of no queue that can be told")
-    return lines
