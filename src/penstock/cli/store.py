@@ -15,7 +15,7 @@ from penstock.cli.tables import RED, columns, console, more, say, show, table
 from penstock.server.boot.config_file import read_config
 from penstock.server.control.control_client import ask, control_path
 from penstock.server.control.questions_store import stats_row
-from penstock.server.disk.offline_store import OfflineStores, OneStore, taken
+from penstock.server.disk.offline_store import OfflineStores, OneStore, mend_catalogue, taken
 from penstock.storage.check.findings import Finding, Findings
 from penstock.telemetry.words import size
 
@@ -121,6 +121,29 @@ def compact(data: str, config_path: str, form: str) -> None:
     if form == "json":
         print_json({"vhosts": rows})
     sys.exit(1 if any(row["unreadable_segments"] for row in rows) else 0)
+
+
+@store.command()
+@located
+def mend(data: str, config_path: str, form: str) -> None:
+    """Take rows out of the catalogue that do not fit their checksums, and keep a copy of it.
+
+    A queue among them ends with its messages at the next start: copy the data directory before.
+    """
+    path = _stores(data, config_path).path
+    with taken(path):
+        try:
+            copy, rows = mend_catalogue(path)
+        except OSError as error:
+            raise OperatorError(f"cannot mend {path}: {error.strerror or error}") from error
+    if form == "json":
+        print_json({"copy": str(copy), "rows": rows})
+    elif not rows:
+        say(console(), f"all rows of {copy} fit their checksums; nothing was changed")
+    else:
+        for row in rows:
+            say(console(), f" ✘ taken out: {row}")
+        say(console(), f"the catalogue as it was is {copy}; the broker can be started")
 
 
 # -- where -----------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """`penstock store` on directories that brokers left, whole, crashed and damaged."""
 
 import json
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -292,6 +294,30 @@ def test_a_directory_in_use(tmp_path: Path) -> None:
     finally:
         holder.close()
     assert said(left, "check").exit_code == 0
+
+
+def test_mend(tmp_path: Path) -> None:
+    left = Left(tmp_path)
+    before = left.files()
+    assert "nothing was changed" in said(left, "mend").stdout
+    path = left.path / "metadata.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE queues SET name = 'order5' WHERE name = 'orders'")
+    database.close()
+    done = said(left, "check")
+    assert done.exit_code == 1 and "row 1 of queues" in " ".join(done.stdout.split())
+    done = said(left, "mend")
+    assert done.exit_code == 0 and "taken out: row 1 of queues" in done.stdout
+    with closing(MetadataDb(path)) as mended:
+        assert [one.name for one in mended.read().queues] == ["bills"]
+    copy = left.path / "metadata.sqlite.damaged-1"
+    assert copy.stat().st_mode & 0o777 == 0o600
+    with sqlite3.connect(copy) as database:
+        assert database.execute("SELECT name FROM queues ORDER BY id").fetchall()[0] == ("order5",)
+    database.close()
+    found = json.loads(said(left, "mend", "--json").stdout)
+    assert found == {"copy": str(path), "rows": []}
+    assert left.messages() == {name: data for name, data in before.items() if "vhosts" in name}
 
 
 def test_a_directory_that_is_none(tmp_path: Path) -> None:

@@ -7,17 +7,24 @@ Queue ids are never used again (AUTOINCREMENT), because records of a deleted que
 message log for a while. The connection is made on the loop's thread at the start, and then belongs
 to the disk's thread until the end.
 
+Every row carries a checksum of its fields, so that a flipped bit is no other binding: a row that
+does not fit is named, and nothing is read until it is taken out.
+
 A format that was released never changes: another step is added, and a file written by the old one
 goes to tests/fixtures. `arguments`: an AMQP table or empty; `identity`: see routing/canonical.
 """
 
 import os
 import sqlite3
-from collections.abc import Iterable
-from dataclasses import fields
+import zlib
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, fields
 from errno import EIO, ENOSPC
 from pathlib import Path
 from typing import Final, TypeVar
+
+import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.broker.lease.lease_rows import COMPONENT as LEASE
@@ -36,8 +43,9 @@ from penstock.server.disk.whole_file import sync_directory
 
 AnyRow = TypeVar("AnyRow", VhostRow, UserRow, ExchangeRow, StoredQueue, BindingRow, ParameterRow)
 
+UNFIT: Final = -2
 APPLICATION_ID: Final = 0x504E5354
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 _FIRST: Final = (
     "CREATE TABLE vhosts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
@@ -59,14 +67,26 @@ _FIRST: Final = (
     "UNIQUE (vhost, component, name))",
 )
 
-MIGRATIONS: Final = {0: _FIRST}
-"""From a format to the next: statements of one transaction."""
+_SECOND: Final = tuple(
+    f"ALTER TABLE {one} ADD COLUMN checksum INTEGER NOT NULL DEFAULT -1"
+    for one in ("vhosts", "users", "exchanges", "queues", "bindings", "parameters")
+)
+
+MIGRATIONS: Final = {0: _FIRST, 1: _SECOND}
+"""From a format to the next: statements of one transaction, after which rows get checksums."""
 
 
 BUSY_MS: Final = 5000
 """How long a commit waits for somebody who looks into the file with another program."""
 WAL_BYTES_MAX: Final = 16_777_216
 FULL_CODES: Final = ("SQLITE_FULL", "SQLITE_IOERR_DISKFULL")
+NAMED_MAX: Final = 5
+"""Damaged rows that are named one by one; of more, how many there are."""
+TAKE_OUT: Final = (
+    "restore the whole data directory from a copy; or copy what there is, take these rows out with "
+    "`penstock store mend`, which ends queues among them with their messages, start, and bring "
+    "them back with `penstock definitions import`"
+)
 MEND: Final = (
     "restore the whole data directory from a copy; or, to go on without its messages, move this "
     "file and the directory `vhosts` away, start, and bring the queues back with "
@@ -85,12 +105,14 @@ class MetadataDb:
         is_new = not path.exists()
         try:
             self.db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self.db.text_factory = _text
             try:
                 self._open(is_new)
             except BaseException:
                 self.db.close()
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            # What SQLite itself says of a damaged schema may be no UTF-8.
             raise self._fault(error) from error
 
     def _open(self, is_new: bool) -> None:
@@ -124,7 +146,7 @@ class MetadataDb:
                 f"{FORMAT}: it was written by a newer one; install that, or choose another "
                 "directory with --data"
             )
-        found = [str(row[0]) for row in self.db.execute("PRAGMA quick_check(1)")]
+        found = [str(row[0]) for row in self.db.execute("PRAGMA integrity_check(1)")]
         if found != ["ok"]:
             said = " ".join(" ".join(found).split())
             raise OperatorError(f"{self.path} is damaged ({said}); {MEND}")
@@ -136,14 +158,22 @@ class MetadataDb:
             for statement in MIGRATIONS[version]:
                 self.db.execute(statement)
             version += 1
+            if version == FORMAT:
+                self._sum_all()
             self.db.execute(f"PRAGMA user_version = {version}")
             self.db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self.db.execute("COMMIT")
 
+    def _sum_all(self) -> None:
+        for table in TABLES.values():
+            for row in self.db.execute(table.select).fetchall():
+                values = (checksum_of(table.name, row[2:]), row[0])
+                self.db.execute(f"UPDATE {table.name} SET checksum = ? WHERE id = ?", values)
+
     def _number(self, statement: str) -> int:
         return int(self.db.execute(statement).fetchone()[0])
 
-    def _fault(self, error: sqlite3.Error) -> OperatorError:
+    def _fault(self, error: Exception) -> OperatorError:
         if isinstance(error, sqlite3.OperationalError):
             return OperatorError(
                 f"cannot use {self.path}: {error}; is the disk full or read-only? another "
@@ -154,35 +184,80 @@ class MetadataDb:
     # -- reading ---------------------------------------------------------------------------------
 
     def read(self) -> StoredCatalogue:
-        """Everything that is kept. Raises: OperatorError."""
+        """Everything that is kept. Raises: OperatorError that names rows which are damaged."""
+        kept, damaged = self._look()
+        if damaged:
+            named = "; ".join(one.words() for one in damaged[:NAMED_MAX])
+            more = f"; and {len(damaged) - NAMED_MAX} more" if len(damaged) > NAMED_MAX else ""
+            raise OperatorError(
+                f"{self.path} is damaged: {len(damaged)} of its rows do not fit their checksums: "
+                f"{named}{more}; {TAKE_OUT}"
+            )
+        return kept
+
+    def damaged(self) -> list["DamagedRow"]:
+        """Rows that do not fit their checksums. Raises: OperatorError for other damage."""
+        return self._look()[1]
+
+    def copy_to(self, path: Path) -> None:
+        """All of it, as it is, in another file. Raises: OSError."""
+        path.touch(0o600)
+        with closing(sqlite3.connect(path)) as copy:
+            self.db.backup(copy)
+
+    def take_out_damaged(self) -> list[str]:
+        """Remove what does not fit its checksum; what that was, a line each. Raises:
+        OperatorError."""
+        damaged = self.damaged()
+        try:
+            self.db.execute("BEGIN IMMEDIATE")
+            for one in damaged:
+                self.db.execute(f"DELETE FROM {one.table} WHERE id = ?", (one.row_id,))
+            self.db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise self._fault(error) from error
+        return [one.words() for one in damaged]
+
+    def _look(self) -> tuple[StoredCatalogue, list["DamagedRow"]]:
         try:
             return self._read()
         except (sqlite3.Error, TypeError, ValueError) as error:
             raise OperatorError(f"{self.path} is damaged ({error}); {MEND}") from error
 
-    def _read(self) -> StoredCatalogue:
+    def _read(self) -> tuple[StoredCatalogue, list["DamagedRow"]]:
         found = self.db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'queues'").fetchone()
-        return StoredCatalogue(
-            self._rows(VhostRow),
-            self._rows(UserRow),
-            self._rows(ExchangeRow),
-            self._rows(StoredQueue),
-            self._rows(BindingRow),
-            self._rows(ParameterRow),
+        damaged: list[DamagedRow] = []
+        kept = StoredCatalogue(
+            self._rows(VhostRow, damaged),
+            self._rows(UserRow, damaged),
+            self._rows(ExchangeRow, damaged),
+            self._rows(StoredQueue, damaged),
+            self._rows(BindingRow, damaged),
+            self._rows(ParameterRow, damaged),
             0 if found is None else int(found[0]),
         )
+        kept.queue_id_max = max([kept.queue_id_max, *(one.queue_id for one in kept.queues)])
+        return kept, damaged
 
-    def _rows(self, kind: type[AnyRow]) -> list[AnyRow]:
+    def _rows(self, kind: type[AnyRow], damaged: list["DamagedRow"]) -> list[AnyRow]:
         table = TABLES[kind]
-        return [
-            kind(
-                *(
-                    value == 1 if name.startswith("is_") else value
-                    for name, value in zip(table.fields, row, strict=True)
+        rows: list[AnyRow] = []
+        for row in self.db.execute(table.select):
+            values = dict(zip(table.fields, row[2:], strict=True))
+            if checksum_of(table.name, row[2:]) != row[1]:
+                key = {name: values[name] for name in table.key if name != "identity"}
+                damaged.append(DamagedRow(table.name, int(row[0]), key))
+                continue
+            rows.append(
+                kind(
+                    *(
+                        value == 1 if name.startswith("is_") else value
+                        for name, value in values.items()
+                    )
                 )
             )
-            for row in self.db.execute(table.select)
-        ]
+        return rows
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -210,7 +285,8 @@ class MetadataDb:
         row = change.row
         table = TABLES[type(row)]
         if change.is_kept:
-            self.db.execute(table.insert, [getattr(row, name) for name in table.fields])
+            kept = [getattr(row, name) for name in table.fields]
+            self.db.execute(table.insert, [*kept, checksum_of(table.name, kept)])
             return
         for statement, values in _gone_with(row):
             self.db.execute(statement, values)
@@ -221,6 +297,33 @@ class MetadataDb:
         self.db.close()
 
 
+@dataclass(frozen=True, slots=True)
+class DamagedRow:
+    """key: what is left of what it is found by, without the binding's identity."""
+
+    table: str
+    row_id: int
+    key: dict[str, object]
+
+    def words(self) -> str:
+        found = ", ".join(f"{name} {ascii(value)[:80]}" for name, value in self.key.items())
+        return f"row {self.row_id} of {self.table} ({found})"
+
+
+def checksum_of(table: str, values: Sequence[object]) -> int:
+    """Of one row: its table and all its fields; UNFIT, which no row has, for what cannot be one."""
+    plain = [int(one) if isinstance(one, bool) else one for one in values]
+    try:
+        return zlib.crc32(msgspec.msgpack.encode([table, plain]))
+    except UnicodeEncodeError:
+        return UNFIT
+
+
+def _text(data: bytes) -> str:
+    """What is no UTF-8 does not fit its checksum, and can be named."""
+    return data.decode("utf-8", "surrogateescape")
+
+
 class CatalogueTable:
     """How rows of one kind are kept: a column for each field. key: fields that a row which goes is
     found by; is_replaced: a row that comes takes the place of one with its key."""
@@ -228,13 +331,16 @@ class CatalogueTable:
     def __init__(
         self, name: str, kind: type[Row], key: tuple[str, ...], is_replaced: bool = False
     ) -> None:
+        self.name = name
         self.key = key
         self.fields = tuple(one.name for one in fields(kind))
         # A queue's number is that of its row, which the database never gives twice.
         named = ["id" if one == "queue_id" else one for one in self.fields]
         columns = ", ".join(named)
-        self.select = f"SELECT {columns} FROM {name} ORDER BY id"
-        self.insert = f"INSERT INTO {name} ({columns}) VALUES ({', '.join('?' for _ in named)})"
+        self.select = f"SELECT id, checksum, {columns} FROM {name} ORDER BY id"
+        named.append("checksum")
+        marks = ", ".join("?" for _ in named)
+        self.insert = f"INSERT INTO {name} ({columns}, checksum) VALUES ({marks})"
         if is_replaced:
             others = ", ".join(f"{one} = excluded.{one}" for one in named if one not in key)
             does = f"UPDATE SET {others}" if others else "NOTHING"

@@ -306,6 +306,27 @@ class OfflineStores:
         return Compacted(before, files_bytes(directory), tuple(damaged))
 
 
+def mend_catalogue(path: Path) -> tuple[Path, list[str]]:
+    """Take the rows out of the catalogue in `path` that do not fit their checksums: where the file
+    as it was is now, and what they were. Nothing is changed where all fit.
+
+    Raises: OSError; OperatorError for what is damaged in another way."""
+    original = path / "metadata.sqlite"
+    if not original.exists():
+        raise OperatorError(f"{original} is not there; restore the whole data directory")
+    database = MetadataDb(original)
+    try:
+        if not database.damaged():
+            return original, []
+        number = 1
+        while (copy := path / f"{original.name}.damaged-{number}").exists():
+            number += 1
+        database.copy_to(copy)
+        return copy, database.take_out_damaged()
+    finally:
+        database.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Compacted:
     """Bytes of all files; damaged: segments that could not be read whole and were left alone."""

@@ -235,6 +235,98 @@ def test_damage_is_said_with_what_to_do(tmp_path: Path, where: str) -> None:
         MetadataDb(path).read()
 
 
+def flipped(data: bytes, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def test_no_flipped_bit_is_another_catalogue(tmp_path: Path) -> None:
+    """Of bits everywhere, and one of each byte around names and arguments: it is refused, or all is
+    as it was."""
+    path = tmp_path / "m"
+    db = MetadataDb(path)
+    write(db, *(CatalogueChange(True, row) for row in rows()))
+    kept = db.read()
+    db.close()
+    data = path.read_bytes()
+    bits = set(range(0, len(data) * 8, 2003))
+    for text in (b"amq.", b"x-max-length", b"octets", b"policy"):
+        for at in found_at(data, text):
+            bits.update(8 * (at + byte) + (at + byte) % 8 for byte in range(-4, len(text)))
+    refused = 0
+    for bit in sorted(bit for bit in bits if 0 <= bit < 8 * len(data)):
+        path.write_bytes(flipped(data, bit))
+        for suffix in ("-wal", "-shm"):
+            (tmp_path / f"m{suffix}").unlink(missing_ok=True)
+        try:
+            db = MetadataDb(path)
+        except OperatorError:
+            refused += 1
+            continue
+        try:
+            again = db.read()
+        except OperatorError:
+            refused += 1
+        else:
+            assert (kept_rows(again), again.queue_id_max >= 7) == (kept_rows(kept), True), bit
+        finally:
+            db.close()
+    assert refused > 50, "bits that count were among them"
+
+
+def found_at(data: bytes, text: bytes) -> list[int]:
+    found = []
+    at = data.find(text)
+    while at >= 0:
+        found.append(at)
+        at = data.find(text, at + 1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("UPDATE queues SET name = 'other' WHERE id = 7", r"row 7 of queues \(queue_id 7\)"),
+        ("UPDATE queues SET arguments = x'00'", r"of queues \(queue_id"),
+        ("UPDATE bindings SET routing_key = CAST(x'ff' AS TEXT)", r"routing_key '\\udcff'"),
+        ("UPDATE exchanges SET is_internal = 3", r"of exchanges \(vhost '"),
+        ("UPDATE users SET tags = tags || 'administrator'", r"of users \(name '"),
+        ("UPDATE vhosts SET checksum = 0", r"of vhosts \(name '"),
+    ],
+)
+def test_a_row_that_was_changed_is_named_and_taken_out(
+    tmp_path: Path, statement: str, named: str
+) -> None:
+    path = tmp_path / "m"
+    db = MetadataDb(path)
+    write(db, *(CatalogueChange(True, row) for row in rows()))
+    db.close()
+    with sqlite3.connect(path) as changer:
+        count = changer.execute(statement).rowcount
+    changer.close()
+    db = MetadataDb(path)
+    with pytest.raises(OperatorError, match=named) as caught:
+        db.read()
+    assert f"{count} of its rows" in str(caught.value) and "store mend" in str(caught.value)
+    assert "scram" not in str(caught.value) and "hash" not in str(caught.value)
+    out = db.take_out_damaged()
+    assert len(out) == count > 0
+    assert len(kept_rows(db.read())) == len(rows()) - count
+    assert db.take_out_damaged() == []
+    db.close()
+
+
+def test_many_damaged_rows_are_counted(tmp_path: Path) -> None:
+    db = MetadataDb(tmp_path / "m")
+    write(db, *(CatalogueChange(True, VhostRow(f"v{number}")) for number in range(100)))
+    db.db.execute("UPDATE vhosts SET name = name || 'x'")
+    with pytest.raises(OperatorError, match=r"100 of its rows .*; and 95 more; restore") as caught:
+        db.read()
+    assert len(str(caught.value)) < 1000
+    db.close()
+
+
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match=r"cannot use .*--data"):
         MetadataDb(tmp_path / "nowhere" / "m")
