@@ -216,8 +216,8 @@ class OfflineStores:
 
     def check(self, store: OneStore) -> Findings:
         """Read everything. Raises: OSError, OperatorError for an unknown format."""
-        findings = Findings()
         if not store.path.is_dir():
+            findings = Findings()
             findings.damage(".", no_folder(store.path, len(store.names)))
             self._missing(store, findings)
             return findings
@@ -230,7 +230,7 @@ class OfflineStores:
             store.trusts_footers,
             self.catalogue_fault == "",
         )
-        check(directory, facts, findings)
+        findings = check(directory, facts)
         self._missing(store, findings)
         if (store.path / STREAMS).is_dir():
             streams = ReadOnlyDirectory(str(store.path / STREAMS))

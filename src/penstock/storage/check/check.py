@@ -15,9 +15,10 @@ from penstock.storage.layout.segment import Segment
 ORPHAN_TEXT: Final = "the catalogue had never heard of its queues; a start has set it aside"
 
 
-def check(directory: Directory, facts: StoreFacts, findings: Findings) -> None:
-    """Add everything that is wrong in `directory`. Raises: OSError, OperatorError for an unknown
+def check(directory: Directory, facts: StoreFacts) -> Findings:
+    """Everything that is wrong in `directory`. Raises: OSError, OperatorError for an unknown
     format."""
+    findings = Findings()
     names = directory.names()
     numbers = sorted({number_of(name) for name in names if number_of(name) >= 0})
     for name in names:
@@ -41,6 +42,7 @@ def check(directory: Directory, facts: StoreFacts, findings: Findings) -> None:
         for queue_id, count in one.strangers.items():
             strangers[queue_id] = strangers.get(queue_id, 0) + count
     _name_strangers(strangers, facts, findings)
+    return findings
 
 
 def _name_strangers(strangers: dict[int, int], facts: StoreFacts, findings: Findings) -> None:
