@@ -73,7 +73,8 @@ _SECOND: Final = tuple(
 )
 
 MIGRATIONS: Final = {0: _FIRST, 1: _SECOND}
-"""From a format to the next: statements of one transaction, after which rows get checksums."""
+"""From a format to the next. All that are needed are one transaction, at whose end rows get their
+checksums."""
 
 
 BUSY_MS: Final = 5000
@@ -153,16 +154,16 @@ class MetadataDb:
 
     def _migrate(self) -> None:
         version = self._number("PRAGMA user_version")
-        while version < FORMAT:
-            self.db.execute("BEGIN IMMEDIATE")
-            for statement in MIGRATIONS[version]:
+        if version == FORMAT:
+            return
+        self.db.execute("BEGIN IMMEDIATE")
+        for step in range(version, FORMAT):
+            for statement in MIGRATIONS[step]:
                 self.db.execute(statement)
-            version += 1
-            if version == FORMAT:
-                self._sum_all()
-            self.db.execute(f"PRAGMA user_version = {version}")
-            self.db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            self.db.execute("COMMIT")
+        self._sum_all()
+        self.db.execute(f"PRAGMA user_version = {FORMAT}")
+        self.db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        self.db.execute("COMMIT")
 
     def _sum_all(self) -> None:
         for table in TABLES.values():

@@ -2,14 +2,18 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.broker.vhost.catalogue_rows import CatalogueChange
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.server.disk.data_directory import DataDirectory
+from penstock.server.disk.metadata_db import MetadataDb
 from tests.patience import PATIENCE_S
 from tests.unit.broker.peer import publish
 from tests.unit.server.wire import Wire, book_of, running, until
@@ -68,9 +72,10 @@ def test_a_start_that_fails_lets_go_of_the_directory(tmp_path: Path) -> None:
     async def scenario() -> None:
         await declared(tmp_path, "q")
         path = tmp_path / "data" / "metadata.sqlite"
-        with sqlite3.connect(path) as db:
-            db.execute("UPDATE queues SET arguments = x'00'")
-        db.close()
+        with closing(MetadataDb(path)) as database:
+            (row,) = database.read().queues
+            spoilt = CatalogueChange(True, replace(row, arguments=b"\0"))
+            database.apply(0, (CatalogueChange(False, row), spoilt))
         with pytest.raises(OperatorError, match=r"metadata\.sqlite: cannot bring back StoredQueue"):
             async with running(tmp_path, data_dir=str(tmp_path / "data")):
                 pass

@@ -1,14 +1,16 @@
 """Leases of durable queues: on the disk before they are answered, there again before anybody is
 served, and whole or refused when they are read."""
 
-import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.broker.vhost.catalogue_rows import CatalogueChange
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, encode_table
+from penstock.server.disk.metadata_db import MetadataDb
 from tests.unit.broker.peer import publish
 from tests.unit.server.lease_bed import PERSISTENT, LeaseBed, acquire, answer, ask, read, spark
 
@@ -293,11 +295,9 @@ def test_a_damaged_row_of_leases_is_told_and_its_messages_are_in_the_queue_again
     acquire(bed, spark(bed), 0, 5)
     path = bed.directory.metadata
     bed.end()
-    with closing(sqlite3.connect(path)) as database, database:
-        damaged = database.execute(
-            """UPDATE parameters SET value = '{"acked_to": "five"}' WHERE component = 'lease'"""
-        )
-        assert damaged.rowcount == 1
+    with closing(MetadataDb(path)) as database:
+        (row,) = (one for one in database.read().parameters if one.component == "lease")
+        database.apply(0, (CatalogueChange(True, replace(row, value='{"acked_to": "five"}')),))
     bed = LeaseBed(tmp_path)
     assert bed.ready() == 20
     peer = spark(bed)
