@@ -98,9 +98,12 @@ def _relay(
 
 
 def _copy(source: socket.socket, target: socket.socket, late_s: float) -> None:
+    """The first delivery is late; those behind it have waited meanwhile, as on a slow link."""
+    is_first = True
     try:
         while data := source.recv(65_536):
-            if DELIVER in data:
+            if is_first and DELIVER in data:
+                is_first = False
                 threading.Event().wait(late_s)
             target.sendall(data)
     except OSError:
