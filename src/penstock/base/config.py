@@ -53,6 +53,17 @@ class EntryLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class PermissionConfig:
+    """What a user of the configuration may do in a virtual host of it: patterns of names."""
+
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Units are in the names; 0 for port and tls_port means any free port, -1 none.
 
@@ -113,6 +124,7 @@ class Config:
     msg_store_io_batch_size, queue_index_embed_msgs_below: numbers, see limits, "" for the
     profile's own; only in profiles that emulate RabbitMQ;
     policies, operator_policies: rules for queues and exchanges by name, see docs/policies.md;
+    permissions: of `users`; whoever has one may do nothing else, whoever has none everything;
     vhost_limits, user_limits: how many connections, queues and channels there may be of each;
     account_*_high, account_*_high_messages: debt above which a connection, user, vhost or the node
     is held, as HIGH, HIGH/LOW or off, "" for the profile's own.
@@ -221,6 +233,7 @@ class Config:
     rates: tuple[RateRow, ...] = ()
     policies: tuple[Policy, ...] = ()
     operator_policies: tuple[Policy, ...] = ()
+    permissions: tuple[PermissionConfig, ...] = ()
     vhost_limits: tuple[EntryLimits, ...] = ()
     user_limits: tuple[EntryLimits, ...] = ()
     events_dir: str = ""

@@ -105,7 +105,7 @@ class Broker:
         if config.upgrade_passwords:
             self.access.upgraded = self._upgraded
         self.permissions = Permissions(
-            vhosts, self.access.users, frozenset(one.name for one in config.users)
+            vhosts, self.access.users, [one.name for one in config.users], config.permissions
         )
         self.permissions.changed = self._rights_changed
         self.guessing = Guessing(config.login_delay_ms)
@@ -347,9 +347,25 @@ class Broker:
         self.vhosts[name] = vhost
         self.policies.add_vhost(name)
         self.catalogue.vhost_added(name)
-        self.stores.vhost_made(name)
-        self.streams.vhost_made(name)
+        if name not in self.stores.stores:
+            # One that was deleted in this life has left them open.
+            self.stores.vhost_made(name)
+            self.streams.vhost_made(name)
         return vhost
+
+    def drop_vhost(self, name: str) -> None:
+        """`name` has no connections, queues or exchanges any more, and is gone with its policies,
+        limits and permissions. Its store stays open: it is empty."""
+        self.policy_manager.vhost_gone(name)
+        self.permissions.forget(vhost=name)
+        self.limits.vhost_gone(name)
+        del self.vhosts[name]
+        self.catalogue.vhost_removed(name)
+
+    def queues_in(self, vhost: str) -> list[QueueActor]:
+        """Those of a virtual host, none of one that is gone."""
+        there = self.vhosts.get(vhost)
+        return [] if there is None else list(there.queues.values())
 
     def park_on(self, directory: Directory, disk: Disk) -> None:
         """Parking lots that are large go to `directory`; what is in it is of another life."""

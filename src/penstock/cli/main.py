@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "queues": "penstock.cli.queues:queues",
     "limits": "penstock.cli.limits:limits",
     "users": "penstock.cli.users:users",
+    "vhosts": "penstock.cli.vhosts:vhosts",
     "permissions": "penstock.cli.permissions:permissions",
     "policies": "penstock.cli.policies:policies",
     "definitions": "penstock.cli.definitions:definitions",

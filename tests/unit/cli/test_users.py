@@ -13,6 +13,7 @@ from penstock.broker.session.passwords import ARGON2, hash_fault, is_password
 from penstock.cli.permissions import permissions
 from penstock.cli.serve import _say_open
 from penstock.cli.users import users
+from penstock.cli.vhosts import vhosts
 from penstock.server.boot.config_file import read_config
 from tests.patience import PATIENCE_S
 from tests.unit.cli.broker_process import BrokerProcess, broker_process
@@ -128,3 +129,55 @@ def test_changes_are_in_the_audit_log_without_secrets(tmp_path: Path) -> None:
     assert [row["did"] for row in rows] == ["users add", "permissions set"]
     assert rows[0]["user"] == f"uid {os.getuid()}" and rows[0]["what"]["name"] == "app"
     assert "argon2id$" not in text and "password_hash" not in text
+
+
+def test_a_virtual_host_from_beginning_to_end(broker: BrokerProcess) -> None:
+    assert "vhost 'shop' is there" in broker.said(vhosts, "add", "shop").out
+    opened = broker.connect("shop")
+    channel = opened.channel()
+    channel.queue_declare("q", durable=True)
+    channel.confirm_delivery()
+    for number in range(5):
+        channel.basic_publish("", "q", b"%d" % number)
+    rows = json.loads(broker.said(vhosts, options=("--format", "json")).out)["vhosts"]
+    found = [(one["name"], one["queues"], one["messages"], one["connections"]) for one in rows]
+    assert ("shop", 1, 5, 1) in found
+    assert "shop" in broker.said(vhosts, "list").out
+    said = broker.said(vhosts, "delete", "shop", options=("--yes",)).out
+    assert "connections closed: 1, queues deleted: 1" in said
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="vhost 'shop' is deleted"):
+        while True:
+            opened.process_data_events(PATIENCE_S)
+    with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match="vhost shop not found"):
+        broker.connect("shop")
+    # The name is free, and its store is that of before.
+    broker.said(vhosts, "add", "shop")
+    again = broker.connect("shop")
+    channel = again.channel()
+    channel.confirm_delivery()
+    assert channel.queue_declare("q", durable=True).method.message_count == 0
+    channel.basic_publish("", "q", b"one")
+    assert channel.queue_declare("q", durable=True, passive=True).method.message_count == 1
+    again.close()
+    broker.said(vhosts, "delete", "shop", options=("--yes",))
+    assert (
+        "vhost '/' is in the configuration"
+        in broker.said(vhosts, "delete", "/", options=("--yes",)).error
+    )
+
+
+def test_permissions_in_the_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    users_of_it = '[[users]]\nname = "app"\npassword = "pw"\n'
+    rights = 'user = "app"\nconfigure = ""\nwrite = "^o"\nread = ""\n'
+    path.write_text(f"{users_of_it}[[permissions]]\n{rights}")
+    (row,) = read_config(str(path)).permissions
+    assert (row.user, row.vhost, row.configure, row.write, row.read) == ("app", "/", "", "^o", "")
+    for text, words in (
+        ('user = "app"\nwrite = ""\nread = ""', "configure, write, read are patterns"),
+        ('configure = ""\nwrite = ""\nread = ""', "names its user"),
+        ('user = "app"\nconfigure = "("\nwrite = ""\nread = ""', "permissions of user 'app'"),
+    ):
+        path.write_text(f"{users_of_it}[[permissions]]\n{text}\n")
+        with pytest.raises(OperatorError, match=words):
+            read_config(str(path))

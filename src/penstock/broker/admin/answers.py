@@ -305,6 +305,25 @@ class LimitListing(Struct, frozen=True):
     limits: list[LimitRow]
 
 
+class VhostRow(Struct, frozen=True):
+    """A virtual host. messages: in its queues, ready and unacknowledged; is_configured: named by
+    the configuration."""
+
+    name: str
+    queues: int
+    messages: int
+    connections: int
+    limits: dict[str, int]
+    is_configured: bool
+
+
+class VhostListing(Struct, frozen=True):
+    """Virtual hosts by name, at most ROWS_MAX. is_cut: there are more."""
+
+    vhosts: list[VhostRow]
+    is_cut: bool = False
+
+
 class UserRow(Struct, frozen=True):
     """A user, with its limits, and how many connections it has. is_configured: named by the
     configuration; hashing: how the password is kept, "" as it is."""

@@ -145,6 +145,10 @@ def _rights(broker: Broker, row: ParameterRow, value: Any, done: Restored) -> No
     if row.component == TOPIC_PERMISSIONS:
         topics = {name: TopicPermission(*rights) for name, rights in value.items()}
         broker.permissions.bring_back_topics(row.name, row.vhost, topics)
+    elif broker.permissions.is_fixed(row.name):
+        done.notes.append(
+            f"permissions of user '{row.name}' are as the configuration says, not as they were kept"
+        )
     else:
         permission = None if value is None else Permission(**value)
         broker.permissions.bring_back(row.name, row.vhost, permission)

@@ -87,6 +87,11 @@ class Policies:
         for is_operator in (False, True):
             self._sets[(vhost, is_operator)] = PolicySet()
 
+    def drop_vhost(self, vhost: str) -> None:
+        """A virtual host is no more, nor are its policies."""
+        for is_operator in (False, True):
+            del self._sets[(vhost, is_operator)]
+
     def put(self, policy: Policy, is_operator: bool) -> Policy | None:
         """`policy` is in force from now on, instead of the one of that name, which is answered.
 

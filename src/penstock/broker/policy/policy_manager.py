@@ -138,7 +138,7 @@ def _overflow(name: str) -> int:
 
 class Sweep(Errand):
     """changed: queues and exchanges that got other rules since it began; left: those that have
-    still to be looked at; is_done: nothing is left."""
+    still to be looked at; is_done: nothing is left; is_over: the virtual host is gone."""
 
     def __init__(self, vhost: VirtualHost, policies: Policies, rules: RuleManager) -> None:
         self.vhost = vhost
@@ -147,6 +147,7 @@ class Sweep(Errand):
         self.changed = 0
         self.is_again = False
         self.is_done = False
+        self.is_over = False
         self.queues: list[str] = []
         self.exchanges: list[str] = []
         self._collect()
@@ -163,6 +164,8 @@ class Sweep(Errand):
         self.is_again = True
 
     def step(self) -> bool:
+        if self.is_over:
+            return False
         looks = max(1, POLICY_SWEEP_MATCHES.default // max(1, self.policies.count(self.vhost.name)))
         changes, messages = CHANGES_PER_SLICE, MESSAGES_PER_SLICE
         while looks > 0 and changes > 0 and messages > 0 and self.exchanges:
@@ -269,6 +272,18 @@ class PolicyManager:
         self.policies.put(policy, is_operator)
         for exchange in self.vhosts[policy.vhost].router.exchanges():
             self.exchange_made(policy.vhost, exchange)
+
+    def vhost_gone(self, vhost: str) -> None:
+        """Nothing is left in it, and its policies go."""
+        sweep = self._sweeps.pop(vhost, None)
+        if sweep is not None:
+            sweep.is_over = True
+        for is_operator in (False, True):
+            for policy in self.policies.listing(is_operator, vhost):
+                self.context.catalogue.parameter_cleared(
+                    vhost, _component(is_operator), policy.name
+                )
+        self.policies.drop_vhost(vhost)
 
     def exchange_made(self, vhost: str, exchange: Exchange) -> None:
         """An exchange is new: it goes by the policies that match it from its first message on."""

@@ -76,6 +76,11 @@ class Limits:
         if self._limits.pop((USER, name), None) is not None:
             self.catalogue.parameter_cleared(*parameter_of(USER, name))
 
+    def vhost_gone(self, name: str) -> None:
+        """As `user_gone`."""
+        if self._limits.pop((VHOST, name), None) is not None:
+            self.catalogue.parameter_cleared(*parameter_of(VHOST, name))
+
     def _keep(self, kind: str, name: str, limits: dict[str, int]) -> dict[str, int]:
         # As RabbitMQ has it, a negative number is no limit.
         kept = {key: value for key, value in limits.items() if value >= 0}

@@ -1,6 +1,7 @@
 """Who may do what where: permissions of users in virtual hosts, as they are set and kept.
 
-A user of the configuration may do everything where nothing else was set for him; any other user
+A user of the configuration may do everything where nothing else was set for him, or what the
+configuration says, which nobody changes while the broker runs; any other user
 may do nothing where nothing was set, and cannot open the virtual host. A change reaches open
 connections at once: they share one `Rights`, and routes are looked up anew.
 Source: RabbitMQ's rabbit_auth_backend_internal.
@@ -10,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
-from penstock.base.config import UserConfig
+from penstock.base.config import PermissionConfig, UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.limits import PERMISSIONS_MAX
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
@@ -30,7 +31,8 @@ TOPIC_COMPONENT: Final = "topic_permissions"
 
 
 class Permissions:
-    """vhosts, users: those there are; configured: names of users of the configuration; changed:
+    """vhosts, users: those there are; configured: names of users of the configuration, rows: what
+    it lets them do; changed:
     called with user and virtual host after a change. Owner: the broker. Bound: PERMISSIONS_MAX rows
     of each kind."""
 
@@ -39,6 +41,7 @@ class Permissions:
         vhosts: Mapping[str, VirtualHost],
         users: Mapping[str, UserConfig],
         configured: Collection[str],
+        rows: Collection[PermissionConfig] = (),
     ) -> None:
         self.vhosts = vhosts
         self.users = users
@@ -47,6 +50,15 @@ class Permissions:
         self.changed: Callable[[str, str], None] | None = None
         # None: taken away from a user of the configuration.
         self._rows: dict[tuple[str, str], Permission | None] = {}
+        self._fixed: dict[str, dict[str, Permission]] = {}
+        for one in rows:
+            if one.user not in configured or one.vhost not in vhosts:
+                raise OperatorError(
+                    f"[[permissions]] of user '{one.user}' in vhost '{one.vhost}': both must be in "
+                    "the configuration, in [[users]] and in vhosts"
+                )
+            permission = Permission(one.configure, one.write, one.read)
+            self._fixed.setdefault(one.user, {})[one.vhost] = permission
         self._topics: dict[tuple[str, str], dict[str, TopicPermission]] = {}
         self._rights: WeakValueDictionary[tuple[str, str], Rights] = WeakValueDictionary()
 
@@ -54,6 +66,8 @@ class Permissions:
 
     def of(self, user: str, vhost: str) -> Permission | None:
         """None: `user` may not even open `vhost`."""
+        if user in self._fixed:
+            return self._fixed[user].get(vhost)
         if (user, vhost) in self._rows:
             return self._rows[user, vhost]
         return FULL if user in self.configured and user in self.users else None
@@ -87,6 +101,7 @@ class Permissions:
     def set(self, user: str, vhost: str, permission: Permission) -> None:
         """In force at once. Raises: OperatorError, and then nothing has changed."""
         self._check_names(user, vhost)
+        self._check_free(user)
         check_permission(permission)
         _check_room(self._rows, (user, vhost), len(self._rows), "permissions")
         self.bring_back(user, vhost, permission)
@@ -101,6 +116,7 @@ class Permissions:
     def clear(self, user: str, vhost: str) -> None:
         """`user` may do nothing in `vhost`. Raises: OperatorError."""
         self._check_names(user, vhost)
+        self._check_free(user)
         if user in self.configured:
             self._rows[user, vhost] = None
             self.catalogue.parameter_set(vhost, COMPONENT, user, None)
@@ -129,6 +145,10 @@ class Permissions:
         else:
             self._topics.pop((user, vhost), None)
         self._keep_topics(user, vhost)
+
+    def is_fixed(self, user: str) -> bool:
+        """Whether the configuration says what `user` may do."""
+        return user in self._fixed
 
     def bring_back(self, user: str, vhost: str, permission: Permission | None) -> None:
         """As it was kept."""
@@ -185,6 +205,13 @@ class Permissions:
             there.router.epoch += 1
         if self.changed is not None:
             self.changed(user, vhost)
+
+    def _check_free(self, user: str) -> None:
+        if user in self._fixed:
+            raise OperatorError(
+                f"permissions of user '{user}' are in the configuration, which goes first; change "
+                "them there, and start the broker anew"
+            )
 
     def _check_names(self, user: str, vhost: str) -> None:
         if vhost not in self.vhosts:

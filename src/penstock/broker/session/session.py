@@ -59,7 +59,7 @@ class SessionHost:
     def enter_vhost(self, name: str, user: str) -> VirtualHost:
         """Raises: ConnectionFault 530 if there is none, or no room for a connection of `user`."""
         vhost = self.context.vhosts.get(name)
-        if vhost is None:
+        if vhost is None or vhost.is_leaving:
             raise ConnectionFault(530, f"vhost {name} not found", 10, 40)
         self.limits.check_connection(name, user)
         return vhost

@@ -61,6 +61,9 @@ class Catalogue:
     def vhost_added(self, name: str) -> None:
         """A virtual host that the configuration does not name."""
 
+    def vhost_removed(self, name: str) -> None:
+        """It is no more; all that was in it has been removed before, but crashed queues."""
+
     def user_set(self, user: UserConfig) -> None:
         """A user that the configuration does not name, with a hashed password."""
 

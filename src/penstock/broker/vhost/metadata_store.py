@@ -178,6 +178,13 @@ class MetadataStore(Catalogue):
     def vhost_added(self, name: str) -> None:
         self._add(True, VhostRow(name))
 
+    def vhost_removed(self, name: str) -> None:
+        for (vhost, queue), number in list(self._crashed.items()):
+            if vhost == name:
+                del self._crashed[(vhost, queue)]
+                self._add(False, StoredQueue(number, vhost, queue))
+        self._add(False, VhostRow(name))
+
     def user_set(self, user: UserConfig) -> None:
         self._add(True, UserRow(user.name, user.password_hash, user.hashing, ",".join(user.tags)))
 

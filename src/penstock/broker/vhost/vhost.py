@@ -34,9 +34,9 @@ class VirtualHost:
     identity; allows_immediate: whether its publishers may ask for `immediate`; queue_limit: how
     many queues clients may declare, NEVER for any number; hidden_count: those of `queues` that do
     not count as theirs; has_alarm_actions: a policy has said of one of them what an alarm does to
-    publishes for it; exchange_added, queue_added: called for every new one, the latter to give
-    durable queues their way to the disk; queue_gone: for every one that goes;
-    catalogue: told of every change, keeps what is durable."""
+    publishes for it; is_leaving: it is being deleted, nobody can open it; exchange_added,
+    queue_added: called for every new one, the latter to give durable queues their way to the disk;
+    queue_gone: for every one that goes; catalogue: told of every change, keeps what is durable."""
 
     __slots__ = (
         "allows_immediate",
@@ -46,6 +46,7 @@ class VirtualHost:
         "exchange_added",
         "has_alarm_actions",
         "hidden_count",
+        "is_leaving",
         "listeners",
         "name",
         "owned",
@@ -69,6 +70,7 @@ class VirtualHost:
         self.queue_limit = NEVER
         self.has_alarm_actions = False
         self.hidden_count = 0
+        self.is_leaving = False
         self.directory = QueueDirectory()
         self.router = Router(self.directory)
         self.listeners: dict[Callable[[QueueActor], None], None] = {}

@@ -5,6 +5,7 @@ host = "127.0.0.1"        port = 5672        profile = "penstock"
 [tls]                     cert = "server.pem"               key = "server.key"
 [oauth]                   resource_server_id = "orders"     jwks_file = "keys.json"
 [[users]]                 name = "app"       password = "..."
+[[permissions]]           user = "app"       configure = ""      write = "^orders"   read = ""
 [[rates]]                 user = "app"       messages = 500      bytes = 1000000
 [[policies]]              name = "short"     pattern = "^logs"   definition = { max-length = 1000 }
 """
@@ -15,11 +16,19 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from penstock.base.config import AlarmAction, Config, EntryLimits, RateRow, UserConfig
+from penstock.base.config import (
+    AlarmAction,
+    Config,
+    EntryLimits,
+    PermissionConfig,
+    RateRow,
+    UserConfig,
+)
 from penstock.base.errors import OperatorError
 from penstock.base.limits import LIMITS, RATE_CONNECTION_MESSAGES
 from penstock.base.policy import Policy, policy_from
 from penstock.broker.session.passwords import ARGON2, SHA256, hash_fault
+from penstock.broker.vhost.rights import RIGHTS, Permission, check_permission
 
 _BOUNDS = {limit.name: limit for limit in LIMITS}
 _PARTS = ("oauth", "store", "tls")
@@ -39,6 +48,7 @@ def read_config(path: str) -> Config:
     known = {one.name: one for one in fields(Config)}
     readers: dict[str, Callable[[str, str, object], object]] = {
         "users": _users,
+        "permissions": _permissions,
         "alarm_actions": _alarm_actions,
         "parked_full_actions": _alarm_actions,
         "rates": _rates,
@@ -218,3 +228,27 @@ def _users(path: str, key: str, value: object) -> tuple[UserConfig, ...]:
             )
         )
     return tuple(users)
+
+
+def _permissions(path: str, key: str, value: object) -> tuple[PermissionConfig, ...]:
+    rows: dict[tuple[str, str], PermissionConfig] = {}
+    for one in _tables(path, key, value):
+        user, vhost = one.get("user"), one.get("vhost", "/")
+        if not isinstance(user, str) or not isinstance(vhost, str):
+            raise OperatorError(f"{path}: every [[permissions]] table names its user, a string")
+        what = f"permissions of user '{user}' in vhost '{vhost}'"
+        _expect(path, what, one, {"user", "vhost", *RIGHTS})
+        patterns = [one.get(right) for right in RIGHTS]
+        if not all(isinstance(pattern, str) for pattern in patterns):
+            raise OperatorError(
+                f"{path}: {what}: {', '.join(RIGHTS)} are patterns, '' for nothing, '.*' for all"
+            )
+        configure, write, read = map(str, patterns)
+        try:
+            check_permission(Permission(configure, write, read))
+        except OperatorError as error:
+            raise OperatorError(f"{path}: {what}: {error}") from error
+        if (user, vhost) in rows:
+            raise OperatorError(f"{path}: {what} are there twice")
+        rows[user, vhost] = PermissionConfig(user, vhost, configure, write, read)
+    return tuple(rows.values())

@@ -15,6 +15,7 @@ from penstock.server.control import questions_policies as policies
 from penstock.server.control import questions_queues as queues
 from penstock.server.control import questions_readers as reading
 from penstock.server.control import questions_users as users
+from penstock.server.control import questions_vhosts as vhosts
 from penstock.server.control.control_socket import Reply
 from penstock.server.control.questions_definitions import DefinitionQuestions
 from penstock.server.control.questions_record import RecordQuestions
@@ -31,6 +32,7 @@ DEFAULTS: Final = MappingProxyType(
         "definitions": "export",
         "users": "list",
         "permissions": "list",
+        "vhosts": "list",
     }
 )
 """What is done when a request does not say it."""
@@ -87,6 +89,9 @@ class Questions:
             "users delete": users.delete,
             "users change-password": users.change_password,
             "users set-tags": users.set_tags,
+            "vhosts list": vhosts.listing,
+            "vhosts add": vhosts.add,
+            "vhosts delete": vhosts.delete,
             "permissions list": users.permissions,
             "permissions set": users.permit,
             "permissions clear": users.forbid,

@@ -16,7 +16,7 @@ def store_answer(request: Request) -> dict[str, object]:
     broker = request.broker
     rows = []
     for name, store in broker.stores.stores.items():
-        queues = broker.vhosts[name].queues.values()
+        queues = broker.queues_in(name)
         names = {int(actor.queue_id): actor.name for actor in queues if actor.queue_id > 0}
         streams = broker.streams.stores.get(name)
         found = () if streams is None else streams.lanes.values()

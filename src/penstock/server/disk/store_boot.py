@@ -141,7 +141,7 @@ class StreamBoot(VhostBoot):
         for name, store in self.broker.streams.stores.items():
             if store.is_failed or store.disk is not self.disk:
                 continue
-            for actor in streams_of(self.broker.vhosts[name].queues.values()):
+            for actor in streams_of(self.broker.queues_in(name)):
                 if actor.holder is not None:
                     # The commit it waits for is not going to be written any more.
                     actor.let_go(actor.holder)
@@ -151,7 +151,7 @@ class StreamBoot(VhostBoot):
                     store.batch.run()
                     store.batch_done(store.batch)
                 store.last_batch().run()
-                actors = streams_of(self.broker.vhosts[name].queues.values())
+                actors = streams_of(self.broker.queues_in(name))
                 logs = [one.counts.log for one in actors if one.counts.log and one.queue_id > 0]
                 path = self.directory.vhost(name) / self.folder
                 self.left[name] = stream_files(logs, path)
@@ -199,7 +199,7 @@ class StoreBoot(VhostBoot):
             empty(DiskDirectory(str(path / TRANSIENT)))
         queues = {
             int(actor.queue_id): actor
-            for actor in self.broker.vhosts[name].queues.values()
+            for actor in self.broker.queues_in(name)
             if actor.queue_id > 0 and not actor.has_own_log
         }
         recovered = recover(
@@ -234,7 +234,7 @@ class StoreBoot(VhostBoot):
         """Where commits to streams of a virtual host are, until those have them."""
         return {
             OUTBOX_QUEUE_ID + actor.queue_id
-            for actor in self.broker.vhosts[name].queues.values()
+            for actor in self.broker.queues_in(name)
             if actor.queue_id > 0 and actor.has_own_log
         }
 
@@ -333,11 +333,11 @@ class StoreBoot(VhostBoot):
             batch = store.batch
             batch.run()
             store.batch_done(batch)
-        for actor in self.broker.vhosts[name].queues.values():
+        for actor in self.broker.queues_in(name):
             durability = actor.durability
             if isinstance(durability, StoreDurability) and durability.is_lasting:
                 durability.note_delivered(actor.messages.returned_messages())
-        settle_dead_letters(store, list(self.broker.vhosts[name].queues.values()))
+        settle_dead_letters(store, self.broker.queues_in(name))
         store.last_batch().run()
         self.left[name] = store_files(store.log, self.paths[name] / PERSISTENT)
         leave_clean(self.paths[name])

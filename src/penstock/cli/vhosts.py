@@ -1,0 +1,78 @@
+"""`penstock vhosts`: virtual hosts of a running broker."""
+
+from typing import Final
+
+import click
+
+from penstock.base.errors import OperatorError
+from penstock.broker.admin.answers import Changed, VhostListing
+from penstock.cli.asking import RunningBroker, asking
+from penstock.cli.tables import columns, console, say, show, table
+
+VHOSTS: Final[dict[str, object]] = {"op": "vhosts"}
+COLUMNS: Final = columns("VHOST:name QUEUES:number MESSAGES:number CONNECTIONS:number LIMITS FROM")
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+@asking
+def vhosts(context: click.Context, broker: RunningBroker) -> None:
+    """List the virtual hosts, or change them. What is made here survives a restart."""
+    if context.invoked_subcommand is None:
+        _list(broker)
+
+
+@vhosts.command("list")
+@asking
+def list_(broker: RunningBroker) -> None:
+    """The same."""
+    _list(broker)
+
+
+@vhosts.command()
+@click.argument("name")
+@asking
+def add(name: str, broker: RunningBroker) -> None:
+    """A new virtual host NAME. Who may do what in it is said by `penstock permissions set`."""
+    _ask(broker, {"do": "add", "name": name})
+
+
+@vhosts.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask whether it is meant.")
+@asking
+def delete(name: str, yes: bool, broker: RunningBroker) -> None:
+    """The virtual host NAME is no more, nor are its queues and their messages, its exchanges,
+    policies, limits and permissions. Its connections are closed."""
+    if not yes:
+        try:
+            click.confirm(f"Delete vhost '{name}' with all its messages?", abort=True, err=True)
+        except click.Abort as error:
+            raise OperatorError("nothing is deleted; --yes says that it is meant") from error
+    _ask(broker, {"do": "delete", "name": name})
+
+
+def _ask(broker: RunningBroker, request: dict[str, object]) -> None:
+    broker.show(VHOSTS | request, Changed, lambda answer: say(console(), answer.said))
+
+
+def _list(broker: RunningBroker) -> None:
+    broker.show(VHOSTS | {"do": "list"}, VhostListing, _show)
+
+
+def _show(answer: VhostListing) -> None:
+    screen = console()
+    rows = [
+        [
+            row.name,
+            str(row.queues),
+            str(row.messages),
+            str(row.connections),
+            ", ".join(f"{key} {value}" for key, value in row.limits.items()),
+            "configuration" if row.is_configured else "",
+        ]
+        for row in answer.vhosts
+    ]
+    show(screen, table(COLUMNS, rows))
+    if answer.is_cut:
+        say(screen, f"there are more; the first {len(rows)} are shown")

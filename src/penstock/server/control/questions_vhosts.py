@@ -1,0 +1,52 @@
+"""What the control socket answers about virtual hosts.
+
+One request is {"op": "vhosts", "do": "list" | "add" | "delete", "name": ...}.
+"""
+
+from typing import Final
+
+from penstock.broker.actors.cooperative import Steps
+from penstock.broker.admin import vhosts
+from penstock.broker.admin.answers import Changed, VhostRow
+from penstock.broker.session.entry_limits import VHOST
+from penstock.server.control.request import ROWS_MAX, Request
+
+QUEUES_PER_STEP: Final = 256
+LOOK_S: Final = 0.001
+
+
+def listing(request: Request) -> Steps[dict[str, object]]:
+    """A VhostListing, in steps: messages are counted queue by queue."""
+    broker = request.broker
+    limits = {row.name: dict(row.limits) for row in broker.limits.rows() if row.kind == VHOST}
+    names = sorted(broker.vhosts)
+    rows = []
+    for name in names[:ROWS_MAX]:
+        messages = count = 0
+        for count, actor in enumerate(broker.queues_in(name), 1):
+            messages += int(actor.messages.ready_count()) + int(actor.unacked_count)
+            if count % QUEUES_PER_STEP == 0:
+                yield 0.0
+        connections = broker.limits.connections_of(VHOST, name)
+        is_configured = name in broker.config.vhosts
+        of = limits.get(name, {})
+        rows.append(VhostRow(name, count, messages, connections, of, is_configured))
+        yield 0.0
+    return {"vhosts": rows, "is_cut": len(names) > ROWS_MAX}
+
+
+def add(request: Request) -> Changed:
+    name = request.text("name")
+    vhosts.add(request.broker, name)
+    able = f"penstock permissions set USER ... --vhost {name}"
+    return Changed(f"vhost '{name}' is there; who may do something in it: {able}")
+
+
+def delete(request: Request) -> Steps[dict[str, object]]:
+    name = request.text("name")
+    deletion = vhosts.delete(request.broker, name)
+    while not deletion.is_done:
+        request.run_soon()
+        yield LOOK_S
+    closed = f"connections closed: {deletion.connections}, queues deleted: {deletion.queues}"
+    return {"said": f"vhost '{name}' is deleted; {closed}"}
