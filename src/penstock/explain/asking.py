@@ -4,17 +4,18 @@ An answer is made from the history alone, so the same history gives the same ans
 `why memory` says what is used of what, which actors hold it, and who is stopped for it. Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.base.steps import whole
 from penstock.explain.alarm_advice import about_alarm
 from penstock.explain.explain import explain
 from penstock.explain.explanation import FREE, THROTTLED, ActorShare
 from penstock.explain.graph_extension import beyond
 from penstock.explain.memory_forecast import BASE, NODE, forecast
-from penstock.explain.naming import KINDS, named
+from penstock.explain.naming import KINDS, naming
 from penstock.explain.render import plain, render
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
@@ -204,6 +205,11 @@ class WhyAnswer:
 
 def ask_why(history: FlightHistory, question: Question) -> WhyAnswer:
     """Raises: OperatorError on a kind, a window or a moment that there is not."""
+    return whole(answering(history, question))
+
+
+def answering(history: FlightHistory, question: Question) -> Generator[float, None, WhyAnswer]:
+    """The same in steps."""
     kind = question.kind
     if kind not in WHY_KINDS:
         raise OperatorError(f"unknown kind '{kind}'; one of: {', '.join(WHY_KINDS)}")
@@ -211,19 +217,22 @@ def ask_why(history: FlightHistory, question: Question) -> WhyAnswer:
         raise OperatorError(
             f"window of {question.window_s:g} s: must be above 0 and at most {WINDOW_S_MAX:g}"
         )
-    look = history.look(question.window_s, _until_ns(history, question.ago_s))
+    look = yield from history.looking(question.window_s, _until_ns(history, question.ago_s))
     node = look.windows.get(NODE)
     if node is not None and node.labels.get(ACCOUNTING) == "off":
         raise OperatorError(
             "time accounting is switched off on this broker (time_accounting = false), so nothing "
             "is known of who waits for whom; switch it on and restart"
         )
-    windows = named(beyond(look.windows))
+    prolonged = beyond(look.windows)
+    yield 0.0
+    windows = yield from naming(prolonged)
     # A broker that has just started cannot speak of ten seconds.
     span_s = round(look.span_s, 1) or question.window_s
     if kind == "memory":
-        before = history.over(1.0, look.end_ns - round(look.span_s * NS_PER_S))
-        about = explain_memory(windows, before, look.span_s)
+        start_ns = look.end_ns - round(look.span_s * NS_PER_S)
+        before = yield from history.looking(1.0, start_ns)
+        about = explain_memory(windows, before.windows, look.span_s)
         return WhyAnswer(asdict(about), plain(render_memory(about)), about.exit_status())
     found = explain(kind, question.name, windows, look.end_ns, min(span_s, question.window_s))
     plain_data = asdict(found)

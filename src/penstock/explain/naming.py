@@ -9,10 +9,11 @@ another actor's, the address goes with it: `conn:NAME@ADDRESS`.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from penstock.base.steps import whole
 from penstock.explain.consumer_causes import LEASE
 from penstock.explain.root_causes import DEBT
 from penstock.telemetry.actor_window import OWED, SENT, STORED, ActorWindow, BlockWindow
@@ -28,6 +29,7 @@ KINDS: Final[Mapping[str, str]] = {
 """What can be asked for by name, and the prefix of its actors' ids. `publish` and `not` besides."""
 
 CLOSE_NAMES_MAX: Final = 5
+STEP_NAMES: Final = 128
 _NAMES_COMPARED_MAX: Final = 2000
 NAME_CHARACTERS_MAX: Final = 64
 """A longer name is cut: it comes from a stranger and stands in every line."""
@@ -139,13 +141,21 @@ def spark_words(properties: Mapping[str, object]) -> str:
 
 def named(windows: Mapping[str, ActorWindow]) -> dict[str, ActorWindow]:
     """The same windows under the names people know."""
+    return whole(naming(windows))
+
+
+def naming(windows: Mapping[str, ActorWindow]) -> Generator[float, None, dict[str, ActorWindow]]:
+    """The same in steps of STEP_NAMES."""
     names = Names(windows)
+    yield 0.0
     if not names.by_address and not names.leases:
         return dict(windows)
     answer: dict[str, ActorWindow] = {}
-    for actor, window in windows.items():
+    for index, (actor, window) in enumerate(windows.items()):
         shown = names.of(actor)
         answer[shown] = _shown(window, shown, names)
+        if index % STEP_NAMES == STEP_NAMES - 1:
+            yield 0.0
     return answer
 
 
@@ -169,12 +179,14 @@ class Names:
             for address, name in given.items()
         }
         self.leases: dict[str, str] = {}
+        taken: set[str] = set()
         for actor, window in windows.items():
             if LEASE in window.labels:
                 label = _clean(window.labels[LEASE])
                 # One query may read several queues by groups of one name each.
-                if label in self.leases.values():
+                if label in taken:
                     label = f"{label} {name_of(actor).partition('@conn:')[0]}"
+                taken.add(label)
                 self.leases[actor] = label
 
     def of(self, actor: str) -> str:

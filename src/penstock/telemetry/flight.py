@@ -6,11 +6,12 @@ frozen, so both hold the same objects. A window is answered by the fine history 
 reaches back far enough, since that is the one whose ends fit best.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.base.limits import HISTORY_CHANGES, WINDOW_SNAPSHOTS
+from penstock.base.steps import whole
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.course import Course
 from penstock.telemetry.snapshots import NS_PER_S, ActorSnapshot
@@ -93,6 +94,12 @@ class FlightHistory:
 
     def look(self, window_s: float, until_ns: int | None = None) -> "FlightWindow":
         """What `over` gives, and which seconds those are."""
+        return whole(self.looking(window_s, until_ns))
+
+    def looking(
+        self, window_s: float, until_ns: int | None = None
+    ) -> Generator[float, None, "FlightWindow"]:
+        """The same in steps; see WindowHistory.looking."""
         history = self._reaching(window_s, until_ns)
         end_ns = history.newest_ns(until_ns)
         if end_ns is None:
@@ -100,9 +107,9 @@ class FlightHistory:
         start_ns = history.newest_ns(end_ns - round(window_s * NS_PER_S))
         if start_ns is None:
             start_ns = history.rounds()[0]
-        return FlightWindow(
-            history.over(window_s, until_ns), end_ns, (end_ns - start_ns) / NS_PER_S
-        )
+        # A round may end on the way, and the window is to end here.
+        windows = yield from history.looking(window_s, end_ns)
+        return FlightWindow(windows, end_ns, (end_ns - start_ns) / NS_PER_S)
 
     def course(self, actor: str, name: str) -> Course:
         """As WindowHistory.course: every second of the last minute, and what the coarse history

@@ -11,11 +11,12 @@ takes.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from penstock.base.limits import HISTORY_CHANGES
+from penstock.base.steps import whole
 from penstock.telemetry.actor_window import ActorWindow, difference
 from penstock.telemetry.course import Course
 from penstock.telemetry.snapshots import NOT_TAKEN, NS_PER_S, ActorSnapshot
@@ -24,6 +25,10 @@ BEGAN_NS: Final = 10 * NS_PER_S
 """An actor that began so shortly before the first round that is kept grew evenly from 0 to it."""
 STEP_CHANGES: Final = 256
 """Actors or changes looked at in one step of `ending`: a fraction of a millisecond."""
+
+STEP_WINDOWS: Final = 32
+"""Windows made in one step of `looking`: about half a millisecond."""
+TRIES: Final = 3
 
 
 class Trail:
@@ -186,16 +191,36 @@ class WindowHistory:
         the window, at the oldest one. Empty before the first round. An actor that was not there at
         the start (or was another life of the same name) counts from its own start.
         """
+        return whole(self.looking(window_s, until_ns))
+
+    def looking(
+        self, window_s: float, until_ns: int | None = None
+    ) -> Generator[float, None, dict[str, ActorWindow]]:
+        """The same in steps of STEP_WINDOWS. Rounds may end in between: the window is the one that
+        was newest at first, and is looked at again, TRIES times at most, if its start has been
+        forgotten meanwhile."""
+        answer: dict[str, ActorWindow] = {}
+        for _ in range(TRIES):
+            start_ns, answer = yield from self._windows(window_s, until_ns)
+            if not self._at_ns or self._at_ns[0] <= start_ns:
+                break
+        return answer
+
+    def _windows(
+        self, window_s: float, until_ns: int | None
+    ) -> Generator[float, None, tuple[int, dict[str, ActorWindow]]]:
         newest_ns = self.newest_ns(until_ns)
         if newest_ns is None:
-            return {}
+            return 0, {}
         start_ns = self.newest_ns(newest_ns - round(window_s * NS_PER_S))
         if start_ns is None:
             start_ns = self._at_ns[0]
         # In the very first round nothing came before: whole lives are all there is.
         has_start = newest_ns > self._at_ns[0]
         answer: dict[str, ActorWindow] = {}
-        for actor, trail in self._trails.items():
+        for index, (actor, trail) in enumerate(list(self._trails.items())):
+            if index % STEP_WINDOWS == STEP_WINDOWS - 1:
+                yield 0.0
             if trail.gone_ns is not None and trail.gone_ns <= newest_ns:
                 continue
             base: ActorSnapshot | None = None
@@ -212,7 +237,7 @@ class WindowHistory:
                 last_ns = at_ns
             if last is not None:
                 answer[actor] = difference(base, _until(last_ns, last, newest_ns), later)
-        return answer
+        return start_ns, answer
 
     def course(self, actor: str, name: str) -> Course:
         """How `name`, one of the numbers of `actor` that only grow, went up in this life of it;

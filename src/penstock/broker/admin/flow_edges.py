@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
@@ -33,6 +34,8 @@ Hold = tuple[str, str, int]
 """(peer, reason, since_ns), as Gate.snapshot."""
 
 SORTS: Final = ("blocked", "in-flight", "stops", "name")
+STEP_EDGES: Final = 64
+"""Rows, or queues, that are looked at in one step."""
 
 STORE_DISK: Final = "store_disk"
 DEAD_LETTERS: Final = "dead_letters"
@@ -93,18 +96,23 @@ class Edges(Struct, frozen=True):
 
 def edges(
     broker: Broker, names: dict[str, str], vhost: str, is_blocked_only: bool, sort: str, limit: int
-) -> Edges:
+) -> Steps[Edges]:
     """The hops of `vhost` ("" for all), by one of SORTS, at most `limit`. names: what connections
-    are called, by address."""
+    are called, by address. In steps; what ends meanwhile may be there or not."""
     now_ns = broker.clock.monotonic_ns()
     total = 0
     blocked = 0
     found: list[EdgeRow] = []
     for row in _rows(broker, names, vhost, now_ns):
+        if row is None:
+            yield 0.0
+            continue
         total += 1
         blocked += row.is_blocked
         if row.is_blocked or not is_blocked_only:
             found.append(row)
+        if total % STEP_EDGES == 0:
+            yield 0.0
     rows = nsmallest(limit, found, key=lambda row: (_rank(row, sort), row.sender, row.receiver))
     return Edges(rows, len(found), total, blocked)
 
@@ -122,31 +130,36 @@ def _rank(row: EdgeRow, sort: str) -> tuple[int, int]:
     return 0, -row.in_flight_messages
 
 
-def _rows(broker: Broker, names: dict[str, str], vhost: str, now_ns: int) -> Iterator[EdgeRow]:
-    for connection in broker.connections.values():
+def _rows(
+    broker: Broker, names: dict[str, str], vhost: str, now_ns: int
+) -> Iterator[EdgeRow | None]:
+    """Every hop; None now and then, where there are many queues without any."""
+    for connection in list(broker.connections.values()):
         negotiator = broker.negotiators.get(connection.name)
         session = None if negotiator is None else negotiator.session
         if session is None or (vhost != "" and session.vhost.name != vhost):
             continue
         shown = names.get(connection.name, connection.name)
         held = _holds_of(connection)
-        for hop in lanes_of(connection):
+        for hop in list(lanes_of(connection)):
             holds = list(hop.sender_gate.snapshot())
             if hop.sender == connection.identity:
                 holds += held
             row = _row(hop, holds, connection.name, shown, session.vhost.name, now_ns)
             yield _with_parked(row, connection.lot.lines.get(hop), now_ns)
-    for channel in broker.parking.rests:
+    for channel in list(broker.parking.rests):
         if isinstance(channel, Channel) and vhost in ("", channel.publisher.vhost.name):
             yield from _rest_rows(channel, names, now_ns)
-    for name, stores in _stores(broker):
+    for name, stores in list(_stores(broker)):
         if vhost in ("", name):
             for store in stores:
                 yield from _store_rows(store, name, now_ns)
-    for name, host in broker.vhosts.items():
+    for name in list(broker.vhosts):
         if vhost in ("", name):
-            for queue in host.queues.values():
+            for index, queue in enumerate(broker.queues_in(name)):
                 yield from _queue_rows(broker, queue, now_ns)
+                if index % STEP_EDGES == STEP_EDGES - 1:
+                    yield None
 
 
 def _with_parked(row: EdgeRow, line: ParkedLine | None, now_ns: int) -> EdgeRow:
@@ -165,7 +178,7 @@ def _rest_rows(channel: Channel, names: dict[str, str], now_ns: int) -> Iterator
     """The hops of a channel that has ended with something on the disk."""
     name = channel.parking.lot.account.name.removeprefix("conn:")
     shown = names.get(name, name)
-    for hop in channel.publisher.lanes.values():
+    for hop in list(channel.publisher.lanes.values()):
         holds = list(hop.sender_gate.snapshot())
         row = _row(hop, holds, name, shown, channel.publisher.vhost.name, now_ns)
         yield _with_parked(row, channel.parking.lot.lines.get(hop), now_ns)
@@ -235,7 +248,7 @@ def _stores(broker: Broker) -> Iterator[tuple[str, list[GroupCommit]]]:
 def _store_rows(store: GroupCommit, vhost: str, now_ns: int) -> Iterator[EdgeRow]:
     """What leads to `store`, and its own way to the disk: a batch is under way while the next one
     is made."""
-    for lane in store.all_lanes():
+    for lane in list(store.all_lanes()):
         yield _write_row(lane, vhost, now_ns)
     reason, since_ns = _disk_hold(store, now_ns)
     under_way = [*store.withheld, *store.under_way]
@@ -306,11 +319,11 @@ def _queue_rows(broker: Broker, queue: QueueActor, now_ns: int) -> Iterator[Edge
     """What leads away from `queue`, consumers left out."""
     letters = dead_letters_of(queue)
     if letters is not None:
-        for lane in letters.lanes.values():
+        for lane in list(letters.lanes.values()):
             yield _letter_row(letters, lane, queue.vhost, now_ns)
     book = broker.leases.book_of(queue)
     if book is not None:
-        for name, lease in book.groups.items():
+        for name, lease in list(book.groups.items()):
             yield EdgeRow(
                 sender=queue.identity,
                 receiver=f"lease:{lease.query or name}@{queue.identity[6:]}",
@@ -323,7 +336,7 @@ def _queue_rows(broker: Broker, queue: QueueActor, now_ns: int) -> Iterator[Edge
     groups = None if stream is None else stream.groups
     if groups is None:
         return
-    for group in groups.groups.values():
+    for group in list(groups.groups.values()):
         lag = int(group.lag_messages(groups.log))
         lag_bytes = int(group.lag_bytes(groups.log))
         receiver = groups.identity_of(group)

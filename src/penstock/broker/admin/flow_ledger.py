@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from penstock.base.cause import Cause
 from penstock.base.errors import OperatorError
+from penstock.base.steps import whole
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import AccountRow, Accounts, CauseRow, QueueCauses
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
@@ -128,8 +130,15 @@ def listed(origin: Cause, node: Account) -> Account:
 
 def ledger_rows(broker: Broker) -> list[AccountRow]:
     """The whole tree, a parent before its children, those who owe most first."""
+    return whole(_ledger_rows(broker))
+
+
+def _ledger_rows(broker: Broker) -> Steps[list[AccountRow]]:
     rows: list[AccountRow] = []
-    disk = kept_by_page(broker), paged_by_page(broker)
+    kept = kept_by_page(broker)
+    yield 0.0
+    disk = kept, paged_by_page(broker)
+    yield 0.0
     _add(rows, broker.node_account, 0, disk, broker.clock.monotonic_ns())
     return rows
 
@@ -182,11 +191,12 @@ def _add(
         _add(rows, child, depth + 1, disk, now_ns)
 
 
-def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Accounts:
+def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Steps[Accounts]:
     """The node, its vhosts and users, and the `limit` connections that have most outstanding,
     stored, parked and kept; only of `vhost` unless that is "". names: what connections are
-    called."""
-    rows = ledger_rows(broker)
+    called. In a few steps."""
+    rows = yield from _ledger_rows(broker)
+    yield 0.0
     if vhost != "":
         rows = _below(rows, f"vhost:{vhost}")
     connections = [row for row in rows if row.level == "connection"]

@@ -25,7 +25,7 @@ def ask(path: str, request: dict[str, object], timeout_s: float = 10.0) -> dict[
     try:
         sock.connect(path)
         sock.sendall(msgspec.json.encode(request) + b"\n")
-        data = b""
+        data = bytearray()
         while not data.endswith(b"\n"):
             piece = sock.recv(1 << 16)
             if not piece:

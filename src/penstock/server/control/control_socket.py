@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Generator, Iterator
+from itertools import islice
 from pathlib import Path
 from struct import calcsize, unpack
 from typing import Final, TypeVar
@@ -59,6 +60,13 @@ def _parts(value: object) -> Iterator[bytes]:
             yield b"," if start else b"["
             yield msgspec.json.encode(value[start : start + ROWS])[1:-1]
         yield b"]"
+    elif isinstance(value, dict) and len(value) > ROWS:
+        mark = b"{"
+        items = iter(value.items())
+        while some := dict(islice(items, ROWS)):
+            yield mark + msgspec.json.encode(some)[1:-1]
+            mark = b","
+        yield b"}"
     elif isinstance(value, dict) and any(isinstance(one, list | dict) for one in value.values()):
         mark = b"{"
         for key, one in value.items():
@@ -75,7 +83,7 @@ ANSWER_S = 10.0
 UNREAD: Final = ("definitions",)
 """Values of a request that may be long."""
 
-Reply = dict[str, object] | msgspec.Struct | Steps[dict[str, object]]
+Reply = dict[str, object] | msgspec.Struct | Steps[dict[str, object]] | Steps[object]
 """Each is written as one JSON object."""
 Answer = Callable[[dict[str, object]], Reply]
 Told = Callable[[dict[str, object], str], None]

@@ -1,14 +1,15 @@
 """What the control socket answers: why, status, flow, queues, policies, limits, flight records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from types import MappingProxyType
 from typing import Final
 
 import penstock
 from penstock.base.errors import OperatorError
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import QueueCounts, Status
 from penstock.broker.broker import Broker
-from penstock.explain.asking import Question, ask_why
+from penstock.explain.asking import Question, answering
 from penstock.server.control import questions_flow as flow
 from penstock.server.control import questions_limits as limits
 from penstock.server.control import questions_policies as policies
@@ -18,6 +19,7 @@ from penstock.server.control import questions_users as users
 from penstock.server.control import questions_vhosts as vhosts
 from penstock.server.control.control_socket import Reply
 from penstock.server.control.questions_definitions import DefinitionQuestions
+from penstock.server.control.questions_flow import WINDOW_S_MAX
 from penstock.server.control.questions_record import RecordQuestions
 from penstock.server.control.questions_store import store_answer
 from penstock.server.control.request import Request
@@ -43,6 +45,17 @@ CHANGES: Final = frozenset(
     )
 )
 """Verbs that the audit log has."""
+LOOKS_S: Final = MappingProxyType(
+    {
+        "queues list": queues.WINDOW_S,
+        "flow edges": 1.0,
+        "flow accounts": 1.0,
+        "flow alarms": 1.0,
+        "flow top": 10.0,
+    }
+)
+"""Questions about the last seconds, and about how many unless they say it."""
+STEP_ROWS: Final = 256
 UNSAID: Final = frozenset(("op", "do", "password_hash", "definitions"))
 
 
@@ -118,7 +131,26 @@ class Questions:
             asked = f"{op} {do}" if known else op
             known = known or list(dict.fromkeys(first for first, _, _ in pairs))
             raise OperatorError(f"unknown question '{asked}'; one of: {', '.join(known)}")
+        looks_s = LOOKS_S.get(op) or LOOKS_S.get(f"{op} {do}")
+        if looks_s is not None:
+            return self._looking(found, fields, looks_s)
         return found(Request(self.broker, fields, self.run_soon, self.history.over, self.history))
+
+    def _looking(
+        self, found: Callable[[Request], Reply], fields: dict[str, object], default_s: float
+    ) -> Steps[object]:
+        """Answer a question about the last seconds, which are looked up in steps before."""
+        window_s = _seconds({"window_s": default_s} | fields, "window_s", default_s)
+        if not 0 < window_s <= WINDOW_S_MAX:
+            raise OperatorError(
+                f"window of {window_s:g} s: must be above 0 and at most {WINDOW_S_MAX:g}"
+            )
+        look = yield from self.history.looking(window_s)
+        windows = look.windows
+        answer = found(Request(self.broker, fields, self.run_soon, lambda _: windows, self.history))
+        if isinstance(answer, Generator):
+            return (yield from answer)
+        return answer
 
     def note(self, fields: dict[str, object], who: str) -> None:
         """What was asked may be a change, which the audit log has; of secrets nothing is said."""
@@ -128,14 +160,14 @@ class Questions:
         what = {key: value for key, value in fields.items() if key not in UNSAID}
         self.broker.host.audit.note(who, "control socket", f"{op} {do}", "", what)
 
-    def _why(self, request: Request) -> dict[str, object]:
-        answer = ask_why(
+    def _why(self, request: Request) -> Steps[dict[str, object]]:
+        answer = yield from answering(
             self.history,
             Question(
                 request.text("kind", "publish"),
                 request.text("name"),
-                _seconds(request, "window_s", 10.0),
-                _seconds(request, "ago_s", 0.0),
+                _seconds(request.fields, "window_s", 10.0),
+                _seconds(request.fields, "ago_s", 0.0),
             ),
         )
         return {
@@ -144,26 +176,38 @@ class Questions:
             "exit_status": answer.exit_status,
         }
 
-    def _status(self, _request: Request) -> Status:
+    def _status(self, _request: Request) -> Steps[dict[str, object]]:
+        """A Status, in steps."""
         broker = self.broker
-        now_ns = broker.clock.monotonic_ns()
+        counts: dict[str, QueueCounts] = {}
+        states: dict[str, str] = {}
+        for vhost in list(broker.vhosts):
+            for index, actor in enumerate(broker.queues_in(vhost), 1):
+                counts[actor.identity] = QueueCounts(
+                    int(actor.messages.ready_count()),
+                    int(actor.unacked_count),
+                    int(actor.messages.bytes_ready + actor.unacked_bytes),
+                    len(actor.consumers),
+                )
+                if index % STEP_ROWS == 0:
+                    yield 0.0
+        for index, connection in enumerate(list(broker.connections.values()), 1):
+            states[connection.name] = connection.state(broker.clock.monotonic_ns())
+            if index % STEP_ROWS == 0:
+                yield 0.0
+        status = self._told(states, counts)
+        return {name: getattr(status, name) for name in status.__struct_fields__}
+
+    def _told(self, connections: dict[str, str], queues: dict[str, QueueCounts]) -> Status:
+        broker = self.broker
         return Status(
             version=penstock.__version__,
             build=build_words(),
             profile=broker.profile.name,
             sync=broker.stores.sync_rule.words() if broker.stores.stores else "",
             failure=broker.stores.failure,
-            connections={one.name: one.state(now_ns) for one in broker.connections.values()},
-            queues={
-                actor.identity: QueueCounts(
-                    int(actor.messages.ready_count()),
-                    int(actor.unacked_count),
-                    int(actor.messages.bytes_ready + actor.unacked_bytes),
-                    len(actor.consumers),
-                )
-                for vhost in broker.vhosts.values()
-                for actor in vhost.queues.values()
-            },
+            connections=connections,
+            queues=queues,
             alarms=dict(broker.alarms),
             memory_bytes=broker.memory_used_bytes,
             memory_high_bytes=broker.memory_high_bytes,
@@ -173,8 +217,8 @@ class Questions:
         )
 
 
-def _seconds(request: Request, key: str, default: float) -> float:
-    value = request.fields.get(key, default)
+def _seconds(fields: Mapping[str, object], key: str, default: float) -> float:
+    value = fields.get(key, default)
     if isinstance(value, int | float):
         return float(value)
     raise OperatorError(f"{key} = {value!r} is not a number of seconds")

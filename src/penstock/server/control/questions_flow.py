@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin import flow_edges, flow_top
 from penstock.broker.admin.alarm_watch import alarm_rows
 from penstock.broker.admin.answers import (
@@ -20,7 +21,7 @@ from penstock.broker.admin.answers import (
     SettingRows,
 )
 from penstock.broker.admin.flow_ledger import accounts, queue_causes
-from penstock.explain.naming import Names, named
+from penstock.explain.naming import Names, naming
 from penstock.server.control.request import Request
 
 WINDOW_S_MAX: Final = 60.0
@@ -32,8 +33,9 @@ def names_of(request: Request) -> dict[str, str]:
     return Names(request.windows(1.0)).by_address
 
 
-def edges(request: Request) -> flow_edges.Edges:
-    return flow_edges.edges(
+def edges(request: Request) -> Steps[dict[str, object]]:
+    """Edges, in steps."""
+    answer = yield from flow_edges.edges(
         request.broker,
         names_of(request),
         request.vhost(),
@@ -41,14 +43,16 @@ def edges(request: Request) -> flow_edges.Edges:
         request.one_of("sort", flow_edges.SORTS),
         request.limit(),
     )
+    return {key: getattr(answer, key) for key in answer.__struct_fields__}
 
 
-def accounts_of(request: Request) -> Accounts | QueueCauses:
+def accounts_of(request: Request) -> Steps[Accounts | QueueCauses]:
     names = Names(request.windows(1.0))
+    yield 0.0
     queue = request.text("queue")
     if queue != "":
         return queue_causes(request.broker, queue, request.limit(), names)
-    return accounts(request.broker, request.vhost(), request.limit(), names)
+    return (yield from accounts(request.broker, request.vhost(), request.limit(), names))
 
 
 def alarms(request: Request) -> AlarmsAnswer:
@@ -85,13 +89,15 @@ def change(request: Request) -> Changes:
     )
 
 
-def top(request: Request) -> flow_top.Frame:
+def top(request: Request) -> Steps[flow_top.Frame]:
     window_s = request.fields.get("window_s", 10.0)
     if not isinstance(window_s, int | float) or not 0 < window_s <= WINDOW_S_MAX:
         raise OperatorError(f"window of {window_s} s: must be above 0 and at most {WINDOW_S_MAX:g}")
+    windows = yield from naming(request.windows(float(window_s)))
+    yield 0.0
     return flow_top.frame(
         request.broker,
-        named(request.windows(float(window_s))),
+        windows,
         float(window_s),
         request.one_of("sort", flow_top.SORTS),
         request.limit(),

@@ -5,9 +5,11 @@ named as it shows itself: `/orders` in the virtual host `/`, `tenant/orders` els
 alone when one queue has that name.
 """
 
+from heapq import nsmallest
 from typing import Final
 
 from penstock.base.errors import ChannelFault, OperatorError
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import (
     DeduplicatingRow,
     GroupEnded,
@@ -32,6 +34,8 @@ from penstock.server.control.request import Request
 from penstock.telemetry.actor_window import ActorWindow
 
 WINDOW_S: Final = 10.0
+STEP_QUEUES: Final = 512
+STEP_ROWS: Final = 32
 SORTS: Final = ("ready", "bytes", "rate", "name")
 NO_RULES: Final = QueueRules()
 LETTER_WORDS: Final = {
@@ -44,7 +48,9 @@ LETTER_WORDS: Final = {
 }
 
 
-def listing(request: Request) -> QueueListing:
+def listing(request: Request) -> Steps[dict[str, object]]:
+    """A QueueListing, in steps: who comes first is looked at for all, the rest for what is shown.
+    A queue that goes meanwhile is shown as it was."""
     limit, sort, vhost, name = (
         request.limit(),
         request.one_of("sort", SORTS),
@@ -56,10 +62,23 @@ def listing(request: Request) -> QueueListing:
     if name != "":
         found = [find(broker, name)]
     windows = request.windows(WINDOW_S)
-    rows = [row_of(one, windows.get(one.identity), broker.leases) for one in found]
-    rows.sort(key=lambda row: (-_weight(row, sort), row.name))
+    yield 0.0
+    weights: list[tuple[float, str, int]] = []
+    for index, one in enumerate(found):
+        weights.append((-_weight(one, windows.get(one.identity), sort), _name(one), index))
+        if index % STEP_QUEUES == STEP_QUEUES - 1:
+            yield 0.0
+    first = nsmallest(limit, weights)
+    yield 0.0
+    rows: list[QueueRow] = []
+    for _, _, index in first:
+        one = found[index]
+        rows.append(row_of(one, windows.get(one.identity), broker.leases))
+        if len(rows) % STEP_ROWS == 0:
+            yield 0.0
     exchanges = [] if name != "" else deduplicating(broker, vhost)[:limit]
-    return QueueListing(rows[:limit], len(rows), exchanges)
+    answer = QueueListing(rows, len(found), exchanges)
+    return {key: getattr(answer, key) for key in answer.__struct_fields__}
 
 
 def pause(request: Request) -> Paused:
@@ -121,9 +140,17 @@ def deduplicating(broker: Broker, only: str) -> list[DeduplicatingRow]:
     return sorted(rows, key=lambda row: (-row.duplicates, row.name))
 
 
-def _weight(row: QueueRow, sort: str) -> float:
+def _weight(actor: QueueActor, window: ActorWindow | None, sort: str) -> float:
     """Of SORTS; the heaviest comes first, and then the names decide."""
-    return {"ready": row.messages_ready, "bytes": row.bytes, "rate": row.in_rate}.get(sort, 0)
+    if sort == "ready":
+        return int(actor.messages.ready_count())
+    if sort == "bytes":
+        return _bytes(actor)
+    return window.rates.get("published", 0.0) if sort == "rate" and window is not None else 0.0
+
+
+def _bytes(actor: QueueActor) -> int:
+    return int(actor.messages.bytes_ready + actor.unacked_bytes) + letter_bytes(actor)
 
 
 def _name(actor: QueueActor) -> str:
@@ -145,7 +172,7 @@ def row_of(
         state=state_of(actor),
         messages_ready=int(messages.ready_count()),
         messages_unacknowledged=int(actor.unacked_count),
-        bytes=int(messages.bytes_ready + actor.unacked_bytes) + letter_bytes(actor),
+        bytes=_bytes(actor),
         messages_paged_out=paged,
         message_bytes_paged_out=paged_bytes,
         consumers=len(actor.consumers),

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from penstock.base.steps import whole
 from penstock.broker.admin.flow_edges import (
     DEAD_LETTERS,
     QUEUE_LEASE,
@@ -26,7 +27,7 @@ NS_PER_MS = 1_000_000
 
 
 def all_of(broker: Broker, vhost: str = "") -> Edges:
-    return edges(broker, {}, vhost, False, "name", 1000)
+    return whole(edges(broker, {}, vhost, False, "name", 1000))
 
 
 def of_kind(broker: Broker, kind: str) -> list[EdgeRow]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.base.steps import whole
 from penstock.broker.admin.flow_edges import EdgeRow, edges
 from penstock.broker.paging.rabbit_pager import RabbitPager
 from penstock.protocol import methods as m
@@ -32,7 +33,7 @@ def change(bed: LeaseBed, wanted: dict[str, str]) -> None:
 
 def hop(bed: LeaseBed) -> EdgeRow:
     """The queue's to its store."""
-    found = edges(bed.broker, {}, "/", False, "name", 100).edges
+    found = whole(edges(bed.broker, {}, "/", False, "name", 100)).edges
     (row,) = [one for one in found if one.sender == "queue:/q"]
     return row
 

@@ -1,10 +1,11 @@
 """The questions of the control socket, asked without one."""
 
 import asyncio
+from collections.abc import Generator
 from typing import cast
 
+from penstock.base.steps import whole
 from penstock.broker.broker import Broker
-from penstock.server.control.control_socket import Reply
 from penstock.server.control.questions import Questions
 from penstock.server.recorder.service import RecorderService
 
@@ -15,6 +16,7 @@ def questions(broker: Broker) -> Questions:
     return Questions(broker, service, lambda: None, lambda: "")
 
 
-def asked(broker: Broker, fields: dict[str, object]) -> Reply:
-    """Raises: OperatorError."""
-    return questions(broker).answer(fields)
+def asked(broker: Broker, fields: dict[str, object]) -> object:
+    """The whole answer. Raises: OperatorError."""
+    reply = questions(broker).answer(fields)
+    return whole(reply) if isinstance(reply, Generator) else reply

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -40,7 +41,7 @@ def importing(broker: Broker, definitions: object) -> Steps[Answer]:
 def asked_steps(of: Questions, fields: dict[str, object]) -> Steps[Answer]:
     found = of.answer({"op": "definitions", **fields})
     assert isinstance(found, Generator)
-    return found
+    return cast(Steps[Answer], found)
 
 
 def advance(steps: Steps[Answer], broker: Broker, queues: int) -> None:
