@@ -69,7 +69,7 @@ from penstock.broker.vhost.rights import (
     check_topic_permission,
 )
 from penstock.broker.vhost.stream_arguments import STREAM
-from penstock.broker.vhost.vhost import PREDECLARED
+from penstock.broker.vhost.vhost import PREDECLARED, VirtualHost
 from penstock.protocol.values import Table
 from penstock.queues.policy_keys import check_definition
 from penstock.queues.rules import NEVER, QUORUM
@@ -521,8 +521,14 @@ class Importer:
             self.notes.append(f"while it was imported: {error.text}; passed over")
             return False
 
+    def _home(self, name: str) -> VirtualHost:
+        vhost = self.broker.vhosts.get(name)
+        if vhost is None or vhost.is_leaving:
+            raise ChannelFault(404, f"vhost '{name}' was deleted")
+        return vhost
+
     def _add_exchange(self, name: str, exchange: Exchange) -> bool:
-        vhost = self.broker.vhosts[name]
+        vhost = self._home(name)
         if vhost.find_exchange(exchange.name) is not None:
             raise ChannelFault(406, f"exchange '{exchange.name}' was declared by another client")
         vhost.add_exchange(exchange)
@@ -530,7 +536,7 @@ class Importer:
         return True
 
     def _declare(self, plan: QueuePlan) -> bool:
-        vhost = self.broker.vhosts[plan.vhost]
+        vhost = self._home(plan.vhost)
         if plan.name in vhost.queues:
             raise ChannelFault(406, f"queue '{plan.name}' was declared by another client")
         vhost.check_room(plan.name)
@@ -543,7 +549,7 @@ class Importer:
 
     def _bind(self, plan: BindingPlan) -> bool:
         """True if it is new."""
-        vhost = self.broker.vhosts[plan.vhost]
+        vhost = self._home(plan.vhost)
         source = vhost.find_exchange(plan.source)
         destination: Destination | None
         if plan.is_to_exchange:

@@ -48,6 +48,11 @@ def delete(broker: Broker, name: str) -> "Deletion":
             f"vhost '{name}' is in the configuration, which goes first; take it out there, start "
             "the broker anew, and delete it then"
         )
+    if name == broker.config.event_stream:
+        raise OperatorError(
+            f"vhost '{name}' has the stream of flow events (event_stream); name another one in the "
+            "configuration, and start the broker anew"
+        )
     if vhost.is_leaving:
         raise OperatorError(f"vhost '{name}' is being deleted already")
     vhost.is_leaving = True

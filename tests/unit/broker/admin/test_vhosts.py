@@ -7,7 +7,9 @@ import pytest
 from penstock.base.config import PermissionConfig, UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.policy import Policy
+from penstock.base.steps import whole
 from penstock.broker.admin import vhosts
+from penstock.broker.admin.definitions_import import importing
 from penstock.broker.vhost.rights import Permission
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
@@ -98,6 +100,26 @@ def test_what_cannot_be_deleted(name: str, words: str) -> None:
 def test_what_cannot_be_added(name: str, words: str) -> None:
     with pytest.raises(OperatorError, match=words):
         vhosts.add(Bed().broker, name)
+
+
+def test_the_virtual_host_of_the_event_stream_stays() -> None:
+    bed = Bed(event_stream="flows")
+    vhosts.add(bed.broker, "flows")
+    with pytest.raises(OperatorError, match="has the stream of flow events"):
+        vhosts.delete(bed.broker, "flows")
+
+
+def test_an_import_passes_over_what_was_in_a_host_that_is_deleted_meanwhile() -> None:
+    bed = Bed()
+    vhosts.add(bed.broker, "shop")
+    queues = [{"name": f"q{number}", "vhost": "shop", "durable": True} for number in range(3)]
+    steps = importing(bed.broker, {"queues": queues}, "")
+    while not bed.broker.queues_in("shop"):
+        next(steps)
+    vhosts.delete(bed.broker, "shop")
+    bed.run()
+    whole(steps)
+    assert list(bed.broker.vhosts) == ["/"]
 
 
 def test_permissions_of_the_configuration_go_first(tmp_path: Path) -> None:
