@@ -21,8 +21,7 @@ before nack, nack before block; a queue without a policy counts as the connectio
     nack    on a confirming channel answer basic.nack, in the publish's place; otherwise block
     close   connection.close 320 with the alarm's reason
 
-Without parking (RabbitMQ's profiles) block stops the socket at the first content frame, so a
-publish without a body still gets in (scenario 69).
+Without parking (RabbitMQ's profiles) block stops the socket at a content frame (scenario 69).
 States are RabbitMQ's words: running, flow, blocking, blocked (flow-semantics section 3). COMPILED.
 """
 
@@ -34,7 +33,7 @@ from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actors.actor import BLOCKED, IDLE, Line
 from penstock.broker.actors.lane import Lane
 from penstock.broker.actors.output import Answering, Output, Shell
-from penstock.broker.channel.channel import Channel, ChannelHost
+from penstock.broker.channel.channel import METHOD_COST, Channel, ChannelHost
 from penstock.broker.channel.node_parking import NodeParking
 from penstock.broker.channel.parking import ALARM, CREDIT, RATE, ParkedPublish
 from penstock.broker.channel.parking_lot import ParkingLot
@@ -53,7 +52,7 @@ from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate
 from penstock.flow.rate import Meter, RatePayer, RateWaiter
-from penstock.protocol.content import EVENT_HEARTBEAT, REFUSED, Event, Message
+from penstock.protocol.content import EVENT_ACK, EVENT_HEARTBEAT, REFUSED, Event, Message
 from penstock.protocol.frames import FrameParser, Received
 
 ACTION_BLOCK: Final = "block"
@@ -320,6 +319,7 @@ class Connection(ChannelHost):
                 continue
             event = received.event
             if event is not None:
+                budget -= 0 if event.kind == EVENT_ACK else METHOD_COST
                 self.hear(event)
                 if self.phase == PHASE_CLOSED:
                     return False
