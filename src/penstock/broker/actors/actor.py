@@ -242,6 +242,9 @@ class Scheduler(Line):
             round_ = self.ready
             self.ready = []
             for index in range(len(round_)):
+                if now_ns >= end_ns:
+                    self.ready = round_[index:] + self.ready
+                    break
                 now_ns = self._serve(round_[index], self.turn_messages, now_ns)
             if not self.is_accounting:
                 now_ns = self.clock.monotonic_ns()

@@ -58,6 +58,10 @@ LEFT_BYTES: Final = 67_108_864
 LEFT_SHARE: Final = 4
 """What a backlog has left is given back when it is more than LEFT_BYTES, and LEFT_SHARE times what
 messages hold."""
+QUEUE_BYTES: Final = 4_096
+"""What a queue takes without its messages, about: nothing that a backlog has left."""
+GROWTH_BYTES: Final = 1_048_576
+"""More than this since the last look is growth."""
 GIVE_BACK_NS: Final = 20_000_000_000
 GIVE_BACK_SELDOM_NS: Final = 300_000_000_000
 
@@ -128,6 +132,8 @@ class AlarmWatch:
         self.trend = Trend()
         self.drained = Pace()
         self.give_back_ns = 0
+        self.used_before = 1 << 62
+        self.queues_before = 0
         self.is_disk_unreadable = False
         self.told_forecast_ns = -FORECAST_PAUSE_NS
         broker.stores.meter.look = self.check_disk
@@ -208,8 +214,16 @@ class AlarmWatch:
         held. Where it gives nothing back it is asked less often."""
         if now_ns < self.give_back_ns or self.shares.lowest_bytes < 0:
             return
+        queues = sum(len(vhost.queues) for vhost in self.broker.vhosts.values())
+        is_busy = used > self.used_before + GROWTH_BYTES or queues < self.queues_before
+        self.used_before = used
+        self.queues_before = queues
+        if is_busy:
+            # What grows is in use, if not by messages, and queues that end, by the hundred thousand
+            # say, give back what they had themselves.
+            return
         held = self.broker.node_account.memory_bytes()
-        left = used - self.shares.lowest_bytes - held
+        left = used - self.shares.lowest_bytes - held - queues * QUEUE_BYTES
         if left < LEFT_BYTES or left < LEFT_SHARE * held:
             return
         self.around.reclaim()

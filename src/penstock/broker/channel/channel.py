@@ -384,7 +384,8 @@ class Channel(LaneReceiver):
             return has_opened
         if has_method and self._is_behind_parked(upstream):
             return has_opened
-        return has_opened or has_method or len(upstream.items) > upstream.head
+        has_publish = publisher.spread is not None or len(upstream.items) > upstream.head
+        return has_opened or has_method or has_publish
 
     def _in_order(self, publisher: Publisher, upstream: Lane, budget: i64) -> bool:
         """Publishes and methods in the order they came; True if the next publish has to wait."""
@@ -394,6 +395,9 @@ class Channel(LaneReceiver):
         inbox = self.inbox
         try:
             while budget > 0 and not self.is_closed and not self.output.is_full:
+                if publisher.spread is not None:
+                    budget -= publisher.spread_on(budget)
+                    continue
                 if inbox.methods and inbox.is_due():
                     if done > 0:
                         self._repay(upstream, done, bytes_)
@@ -414,7 +418,7 @@ class Channel(LaneReceiver):
                     publisher.check(message)
                     self.transaction.publish(message)
                 elif not publisher.publish(message, False):
-                    is_waiting = True
+                    is_waiting = not publisher.is_wiring()
                     break
                 upstream.head = at + 1
                 inbox.taken += 1
@@ -480,8 +484,9 @@ class Channel(LaneReceiver):
                 publisher.check(message)
                 self.transaction.publish(message)
             elif not publisher.publish(message, False):
+                escaped += 0 if publisher.is_wiring() else 1
                 publisher.publish(message, True)
-                escaped += 1
+        publisher.finish_spread()
         escaped += publisher.forced - forced
         if escaped > 0:
             self.escapes += escaped

@@ -60,10 +60,18 @@ from penstock.telemetry.answer_times import AnswerTimes
 from penstock.telemetry.events import PARKED, UNPARKED
 
 NO_CONSUMERS: Final = 313
+NO_BOUND: Final = 1 << 40
 WORK_OF_ONE: Final = 8
 """Steps of matching that take about as long as an ordinary publish."""
 COPIES_OF_ONE: Final = 8
 """A publish with more copies counts for more of a turn."""
+SPREAD_ABOVE: Final = 256
+"""A publish with more copies is handed over in several turns."""
+COPY_COST: Final = 4
+"""Of a turn, for each copy of such a publish: its queue and the store have a turn because of it."""
+WIRED_AT_ONCE: Final = 256
+"""Hops to queues that are made in one turn; where there are many, WIRED_SHARE of them."""
+WIRED_SHARE: Final = 32
 
 
 class LaneOpened(GateObserver):
@@ -81,6 +89,19 @@ class LaneOpened(GateObserver):
             self.publisher.lane_opened(lane)
 
 
+class Spread:
+    """A publish that is taken and on its way to more queues than one turn serves. message: as they
+    get it; lanes: to all of them, of which those before `at` have it. Bound: one a channel, and
+    nothing else of the channel has a turn before it has gone."""
+
+    __slots__ = ("at", "lanes", "message")
+
+    def __init__(self, message: Message, lanes: list[Lane]) -> None:
+        self.message = message
+        self.lanes = lanes
+        self.at: i64 = 0
+
+
 class Publisher(Answerable):
     """One channel's publishing side.
 
@@ -89,7 +110,9 @@ class Publisher(Answerable):
     publish for several queues; is_waiting: the next publish has no place; work: done for routes and
     copies and not yet counted, WORK_OF_ONE for what an ordinary publish takes; forced: publishes
     that went past a closed hop because a forced one stood behind them; give_back: writes a
-    basic.return; answering, times: where confirms are written, and counted.
+    basic.return; answering, times: where confirms are written, and counted; spread: the publish
+    that is on its way to many queues; wires: hops that may still be made in this turn, below 0 when
+    the next publish needs more.
     """
 
     __slots__ = (
@@ -112,10 +135,12 @@ class Publisher(Answerable):
         "publish_count",
         "return_count",
         "rules",
+        "spread",
         "strategy",
         "times",
         "unroutable_count",
         "vhost",
+        "wires",
         "work",
     )
 
@@ -153,17 +178,23 @@ class Publisher(Answerable):
         self.lanes: dict[str, Lane] = {}
         self.actors: dict[str, QueueActor] = {}
         self.causes = NO_CAUSES
+        self.spread: Spread | None = None
+        self.wires: i64 = 0
         self.confirms: Confirms | None = None
         self.publish_count: i64 = 0
         self.return_count: i64 = 0
         self.unroutable_count: i64 = 0
 
     def publish(self, message: Message, is_forced: bool) -> bool:
-        """Route and hand over; False if `message` has to wait and there is no place for it.
+        """Route and hand over; False if `message` has to wait and there is no place for it, or if
+        more hops have to be made for it (`is_wiring`).
 
         is_forced: hand over past closed hops (a barrier method or a close stands behind it).
         Raises: ChannelFault, ConnectionFault: the publish broke a rule.
         """
+        self.wires = NO_BOUND if is_forced else 0
+        if self.spread is not None:
+            self.finish_spread()
         if message.sequence == REFUSED:
             return self._refuse(is_forced)
         route = self.last_route
@@ -177,9 +208,11 @@ class Publisher(Answerable):
                 address.is_shared = route.address.is_shared
         if route is None or route.epoch != self.vhost.router.epoch:
             route = self._resolve(address)
+            if self.wires < 0:
+                return False
             self.last_route = route
         lanes = route.lanes
-        if len(lanes) > COPIES_OF_ONE:
+        if COPIES_OF_ONE < len(lanes) <= SPREAD_ABOVE:
             self.work += WORK_OF_ONE * len(lanes)
         flags: i64 = i64(message.raw[19])
         # No properties, or the delivery mode alone, need no look at what stands behind the flags.
@@ -192,6 +225,8 @@ class Publisher(Answerable):
             and message.raw.find(b"CC", 21, message.header_bytes + 7) > 0
         ):
             lanes = self._lanes_of(self._targets(route, message))
+            if self.wires < 0:
+                return False
             if route.is_immediate:
                 lanes = with_consumers(lanes)
             # What a delay store alone is given keeps its BCC keys until it is routed for good.
@@ -483,6 +518,9 @@ class Publisher(Answerable):
                 self.must_answer()
         if count > 1 and not isinstance(message, SharedMessage):
             message = shared_of(message)
+        if len(free) > SPREAD_ABOVE:
+            self.spread = Spread(message, free)
+            return message
         size: i64 = len(message.raw)
         strategy = self.strategy
         account = self.account
@@ -495,6 +533,48 @@ class Publisher(Answerable):
             if not lane.is_listed:
                 lane.receiving.offered(lane)
         return message
+
+    def is_wiring(self) -> bool:
+        """Whether the publish that was asked for last waits for hops only, which go on being made
+        when it is asked for again."""
+        return self.wires < 0
+
+    def spread_on(self, budget: i64) -> i64:
+        """Hand the publish under way to more of its queues, for about `budget` of a turn; how much
+        of it that took. A queue that is gone by now counts as one that has taken it."""
+        spread = self.spread
+        assert spread is not None, "there is one"
+        message = spread.message
+        size: i64 = len(message.raw)
+        lanes = spread.lanes
+        began: i64 = spread.at
+        end: i64 = began + 1 + budget // COPY_COST
+        if end > len(lanes):
+            end = len(lanes)
+        while spread.at < end:
+            lane = lanes[spread.at]
+            spread.at += 1
+            if not lane.receiving.is_alive:
+                if message.sequence >= 0 and self.confirms is not None:
+                    self.confirms.accept(i64(message.sequence))
+                    self.must_answer()
+                continue
+            lane.items.append(message)
+            self.strategy.charge(lane, self.account, 1, size)
+            queue_rate = lane.queue_rate
+            if queue_rate is not None:
+                queue_rate.spend(int(size))
+            if not lane.is_listed:
+                lane.receiving.offered(lane)
+        if end == len(lanes):
+            self.spread = None
+        return (end - began) * COPY_COST
+
+    def finish_spread(self) -> None:
+        """Hand the publish under way to all of its queues: something that may not overtake it, or
+        the channel's end, stands behind it."""
+        if self.spread is not None:
+            self.spread_on(NO_BOUND)
 
     def _give_back(self, message: Message, route: Route) -> None:
         self.return_count += 1
@@ -537,6 +617,8 @@ class Publisher(Answerable):
         route.needs_headers = route.is_immediate or self.vhost.router.needs_headers(exchange)
         if not route.needs_headers:
             route.lanes = self._lanes_of(self._routed(exchange, [key], {}))
+            if self.wires < 0:
+                return route
         address.is_shared = len(route.lanes) > 1
         self.cache[method] = route
         return route
@@ -575,10 +657,18 @@ class Publisher(Answerable):
                 rights.check_topic(WRITE, exchange.name, exchange.kind, key, 60, 40)
 
     def _lanes_of(self, targets: list[QueueTarget]) -> list[Lane]:
+        """The hops to `targets`: only some when more have to be made than one turn allows, and
+        `wires` is below 0 then. The share bounds how often a publish is routed before it goes."""
         lanes: list[Lane] = []
+        if self.wires == 0:
+            share: i64 = len(targets) // WIRED_SHARE
+            self.wires = WIRED_AT_ONCE if share < WIRED_AT_ONCE else share
         for target in targets:
             lane = self.lanes.get(target.name)
             if lane is None:
+                self.wires -= 1
+                if self.wires < 0:
+                    return lanes
                 lane = self._attach(target.actor)
             lanes.append(lane)
         if len(lanes) > 1 and not self.is_sharing:
@@ -675,6 +765,7 @@ class Publisher(Answerable):
     def close(self) -> None:
         """The channel ends: queues take what they were handed or was parked, hops are unwired. A
         line that has something on the disk goes on as before; see `end_rest`."""
+        self.finish_spread()
         parking = self.parking
         lines = parking.lines
         for lane, line in list(lines.items()):

@@ -14,6 +14,7 @@ from penstock.broker.actors.actor import BLOCKED, IDLE, WAITING, Line
 from penstock.broker.actors.fair_take import affordable, allot
 from penstock.broker.actors.lane import Lane, LaneReceiver
 from penstock.flow.credit import Strategy
+from penstock.flow.gate import GateObserver
 from penstock.flow.room import Room
 from penstock.protocol.content import Message
 from penstock.queues.applied import Applied
@@ -226,6 +227,9 @@ class QueueLimits(DropSink):
 # -- the queue ---------------------------------------------------------------------------------
 
 
+NOBODY: Final = GateObserver()
+
+
 class QueueTarget(Destination):
     """The queue as bindings see it."""
 
@@ -248,7 +252,8 @@ class QueueClient(ConsumerQueue):
         self.actor.offer(consumer)
 
     def serve(self, consumer: Consumer, most: i64) -> i64:
-        return self.actor.serve(consumer, most)
+        actor = self.actor
+        return actor.serve(consumer, most) if actor.is_alive else 0
 
     def shown(self, message: Message) -> Message:
         return self.actor.shown(message)
@@ -303,6 +308,7 @@ class QueueActor(LaneReceiver):
         what was last heard. `finish` with `is_crash` is what members do when the leader's fails.
     """
 
+    __deletable__ = ("client", "target")
     __slots__ = (
         "applied",
         "arguments",
@@ -671,6 +677,15 @@ class QueueActor(LaneReceiver):
             consumer.sink.cancelled_by_broker(consumer)
         self.consumers.clear()
         self.exclusive_consumer = None
+
+    def unlink(self) -> None:
+        """Everybody has been told that the queue is gone: nothing of its own keeps it in memory, so
+        that it needs no collector, which would look at all others to find it. One that still has
+        deliveries to be settled, or a gate that is shut, is left to the collector."""
+        if self.unacked_count == 0 and self.gate.is_open:
+            del self.target
+            del self.client
+            self.gate.observer = NOBODY
 
     def failing_queue(self) -> tuple[str, str]:
         return self.vhost, self.name

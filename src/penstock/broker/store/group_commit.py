@@ -36,6 +36,8 @@ from penstock.storage.log.job import Job
 BATCH_BYTES: Final = 4_194_304
 """A batch that has this much is full, unless a single message has more."""
 RETRY_NS: Final = 250_000_000
+ANSWERS: Final = 512
+"""Messages whose senders are told in one go that they are safe, and a request more."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -100,9 +102,10 @@ class GroupCommit(Actor):
     """name: of its virtual host; state: of the batch that was made last; pending: lanes with
     requests; open: requests in the batch that is being made; batch: what is under way, with its
     requests; mark: what the catalogue has to have before they are answered; withheld: requests on
-    the disk for whose queues it has not what withheld_mark says; batch_bytes: of the batch under
-    way; synced_count: messages that were ever made safe; is_ending: it is called at the end of the
-    present run; gathering: whether a batch waits for more, timer: for how long."""
+    the disk for whose queues it has not what withheld_mark says; safe: requests that are answered
+    piece by piece, from safe_head on; batch_bytes: of the batch under way; synced_count: messages
+    that were ever made safe; is_ending: it is called at the end of the present run; gathering:
+    whether a batch waits for more, timer: for how long."""
 
     __slots__ = (
         "batch",
@@ -119,6 +122,8 @@ class GroupCommit(Actor):
         "pending",
         "recheck",
         "retry",
+        "safe",
+        "safe_head",
         "state",
         "strategy",
         "sync_times",
@@ -151,6 +156,8 @@ class GroupCommit(Actor):
         self.batch: Job | None = None
         self.under_way: list[WriteRequest] = []
         self.withheld: list[WriteRequest] = []
+        self.safe: list[WriteRequest] = []
+        self.safe_head: i64 = 0
         self.mark: i64 = 0
         self.withheld_mark: i64 = 0
         self.recheck = Timer(self._recheck)
@@ -242,11 +249,12 @@ class GroupCommit(Actor):
     def turn(self, budget: i64) -> bool:
         if self.state is CommitState.FAILED:
             return False
+        self._answer_some()
         self._take(budget)
         if self.batch is None and not self.is_ending:
             self.is_ending = True
             self.line.end_with(self)
-        return len(self.pending) > 0 and self.open_bytes() < BATCH_BYTES
+        return len(self.safe) > 0 or (len(self.pending) > 0 and self.open_bytes() < BATCH_BYTES)
 
     def run_ended(self) -> None:
         """The disk gets what has come together, unless it has a batch."""
@@ -279,18 +287,22 @@ class GroupCommit(Actor):
         """Requests of every lane in rotation, into the batch that is being made."""
         now_ns: i64 = self.line.clock.wall_ns()
         left: i64 = budget
-        while self.pending and left > 0 and self.open_bytes() < BATCH_BYTES:
-            lane = self.pending.pop(0)
+        pending = self.pending
+        taken: i64 = 0
+        while taken < len(pending) and left > 0 and self.open_bytes() < BATCH_BYTES:
+            lane = pending[taken]
+            taken += 1
             request = lane.items.pop(0)
             if request.uncharged_bytes > 0:
                 lane.uncharged_bytes -= request.uncharged_bytes
                 lane.queue.wake()
             if lane.items:
-                self.pending.append(lane)
+                pending.append(lane)
             else:
                 lane.is_listed = False
             left -= len(request.messages)
             self._join(request, now_ns)
+        del pending[:taken]
 
     def _join(self, request: WriteRequest, now_ns: i64) -> None:
         self.append(request, now_ns)
@@ -348,7 +360,7 @@ class GroupCommit(Actor):
 
     def requests(self) -> list[WriteRequest]:
         """Everything that was offered and is not answered yet, for whoever counts it."""
-        found = [*self.withheld, *self.under_way, *self.open]
+        found = [*self.safe[self.safe_head :], *self.withheld, *self.under_way, *self.open]
         for lane in self.all_lanes():
             found.extend(lane.items)
         return found
@@ -390,16 +402,38 @@ class GroupCommit(Actor):
         self.answer_withheld()
 
     def answer(self, requests: list[WriteRequest]) -> None:
-        """Repay `requests`, and tell the senders that wait."""
-        for request in requests:
+        """Repay `requests`, and tell the senders that wait: some now, the rest of very many in the
+        next turns."""
+        if self.safe:
+            self.safe.extend(requests)
+            return
+        self.safe = requests
+        self.safe_head = 0
+        self._answer_some()
+        if self.safe:
+            self.wake()
+
+    def _answer_some(self) -> None:
+        """Answer those that have waited longest."""
+        requests = self.safe
+        left: i64 = ANSWERS
+        at: i64 = self.safe_head
+        while at < len(requests) and left > 0:
+            request = requests[at]
+            at += 1
+            self.safe_head = at
             lane = request.lane
             count: i64 = len(request.messages)
             self.synced_count += count
             self.gathering.unanswered -= count
+            left -= count
             self.strategy.repay(lane, request.origin, request.count, request.bytes)
             request.answer(self.sync_times)
             lane.waiting_count -= 1
             self.answered(lane)
+        if at >= len(requests):
+            self.safe = []
+            self.safe_head = 0
 
     def batch_failed(self, batch: Job, error: OSError) -> None:
         """The batch that was under way is not on the disk."""

@@ -225,6 +225,7 @@ class VirtualHost:
             self.queue_gone(actor)
         for listener in list(self.listeners):
             listener(actor)
+        actor.unlink()
 
     def listen(self, listener: Callable[[QueueActor], None]) -> None:
         """Call `listener` for every queue that goes."""

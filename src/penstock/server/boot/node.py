@@ -99,6 +99,9 @@ HANGUP = (
 )
 RELOADED = "SIGHUP: the certificates of TLS were read again, and are shown to new connections"
 NS_PER_MS = 1_000_000
+COLLECTIONS = (10_000, 5, 20_000)
+"""How many new objects the collector looks at in one go, 50,000 at most, which takes some
+milliseconds; at all of them as seldom as can be."""
 COLLECT_AFTER = 2_000
 """Ended connections, about 20 MB of them, that are worth one full collection."""
 
@@ -413,7 +416,7 @@ async def serve(
     # stays: collections need not look at it again.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 1000)
+    gc.set_threshold(*COLLECTIONS)
     sys.setswitchinterval(0.0005)
     announce(node)
     await asked.wait()

@@ -12,7 +12,7 @@ class Stored(Resting):
     until there is one.
 
     A queue first joins, gets its position when the log takes the message, and leaves. Most messages
-    are kept by one queue, which needs no list: others holds queue, position, queue, position ...
+    are kept by one queue, which needs no table: others holds the positions in further queues.
     """
 
     __slots__ = ("offset", "others", "position", "queue_id", "segment", "size")
@@ -24,7 +24,7 @@ class Stored(Resting):
         self.size: i64 = 0
         self.queue_id: i64 = queue_id
         self.position: i64 = 0
-        self.others: list[int] | None = None
+        self.others: dict[int, int] | None = None
 
     def join(self, queue_id: i64) -> None:
         """The queue will keep this message: `append` gives it a position."""
@@ -33,34 +33,29 @@ class Stored(Resting):
             self.position = 0
             return
         if self.others is None:
-            self.others = []
-        self.others.append(int(queue_id))
-        self.others.append(0)
+            self.others = {}
+        self.others[int(queue_id)] = 0
 
     def awaits(self, queue_id: i64) -> bool:
         """Whether the queue has joined, has not left, and has no position yet."""
         if self.queue_id == queue_id:
             return self.position == 0
-        at = self._find(queue_id)
-        return at >= 0 and self.others is not None and self.others[at + 1] == 0
+        return self.others is not None and self.others.get(int(queue_id)) == 0
 
     def position_in(self, queue_id: i64) -> i64:
         """The message's position in the queue, 0 when it has none."""
         if self.queue_id == queue_id:
             return self.position
-        at = self._find(queue_id)
-        if at < 0 or self.others is None:
-            return 0
-        return self.others[at + 1]
+        return 0 if self.others is None else self.others.get(int(queue_id), 0)
 
     def placed(self, queue_id: i64, position: i64) -> None:
         """The log has given the message a position in the queue, 1.. ."""
         if self.queue_id == queue_id:
             self.position = position
             return
-        at = self._find(queue_id)
-        assert at >= 0 and self.others is not None, "only a queue that has joined gets a position"
-        self.others[at + 1] = int(position)
+        others = self.others
+        assert others is not None and int(queue_id) in others, "only who has joined gets a position"
+        others[int(queue_id)] = int(position)
 
     def leave(self, queue_id: i64) -> i64:
         """The message has left the queue. Returns its position, 0 when it never got one."""
@@ -69,20 +64,4 @@ class Stored(Resting):
             self.queue_id = 0
             self.position = 0
             return position
-        at = self._find(queue_id)
-        if at < 0 or self.others is None:
-            return 0
-        position = self.others[at + 1]
-        del self.others[at : at + 2]
-        return position
-
-    def _find(self, queue_id: i64) -> int:
-        others = self.others
-        if others is None:
-            return -1
-        at = 0
-        while at < len(others):
-            if others[at] == queue_id:
-                return at
-            at += 2
-        return -1
+        return 0 if self.others is None else self.others.pop(int(queue_id), 0)

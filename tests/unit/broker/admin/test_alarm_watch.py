@@ -37,6 +37,8 @@ def test_what_a_backlog_left_is_given_back_without_an_alarm() -> None:
     assert bed.around.garbage_bytes == 30 * MB, "too little to look for"
     bed.around.garbage_bytes = 100 * MB
     bed.use(160 * MB)
+    assert bed.around.garbage_bytes == 100 * MB, "what grows is in use"
+    bed.use(160 * MB)
     assert bed.around.garbage_bytes == 0
     bed.around.garbage_bytes = 100 * MB
     bed.use(160 * MB)

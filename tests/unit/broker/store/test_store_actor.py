@@ -5,7 +5,7 @@ from errno import EIO, EMFILE
 import pytest
 
 from penstock.broker.store.durability import UNCHARGED_BYTES
-from penstock.broker.store.group_commit import BATCH_BYTES
+from penstock.broker.store.group_commit import ANSWERS, BATCH_BYTES
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4
 from penstock.protocol import methods as m
 from penstock.storage.layout.files import SyncFailed
@@ -185,3 +185,21 @@ def test_messages_that_cost_no_credit_are_bounded_too() -> None:
     assert len(reader.deliveries) < 6000
     rest(depot)
     assert len(reader.deliveries) == 6000
+
+
+def test_a_large_batch_is_answered_in_pieces() -> None:
+    """Nobody waits until all who wait for one sync have been told."""
+    depot, hand = confirming()
+    for _ in range(30):
+        depot.send(hand, "d1", 100, 50)
+    store = depot.store
+    depot.disk.work()
+    depot.settle()
+    told = [int(store.synced_count)]
+    while depot.disk.work() or store.safe:
+        told.append(int(store.synced_count) - sum(told))
+        store.turn(1)
+    depot.settle()
+    assert store.synced_count == 1500
+    assert ANSWERS <= max(told) < ANSWERS + 50
+    assert hand.client.session.unconfirmed(hand.channel) == 0
