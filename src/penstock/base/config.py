@@ -177,6 +177,11 @@ class Config:
     body_bytes_max: int = limits.BODY_BYTES_MAX.default
     unfinished_bytes: int = limits.UNFINISHED_BYTES.default
     unfinished_node_bytes: int = limits.UNFINISHED_NODE_BYTES.default
+    topic_hashes: int = limits.TOPIC_HASHES.default
+    topic_positions: int = limits.TOPIC_POSITIONS.default
+    headers_values: int = limits.HEADERS_VALUES.default
+    headers_exchange_values: int = limits.HEADERS_EXCHANGE_VALUES.default
+    message_headers: int = limits.MESSAGE_HEADERS.default
     connections_max: int = limits.CONNECTIONS_MAX.default
     socket_output_high_bytes: int = limits.SOCKET_OUTPUT_HIGH_BYTES.default
     turn_messages: int = limits.TURN_MESSAGES.default

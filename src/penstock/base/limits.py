@@ -181,17 +181,20 @@ QUEUES_PER_VHOST: Final = Limit(1_000_000, 1, 100_000_000, "queues", GUARD, "bro
     "406 PRECONDITION_FAILED closes the channel")
 BINDINGS_PER_VHOST: Final = Limit(10_000_000, 1, 100_000_000, "bindings", GUARD,
     "broker/vhost/vhost", "406 PRECONDITION_FAILED closes the channel")
-TOPIC_HASHES: Final = Limit(32, 1, 128, "words '#' of one pattern", GUARD, "routing/topic",
+TOPIC_HASHES: Final = Limit(32, 1, 128, "words '#' of one pattern", KEY, "routing/topic",
     "406 PRECONDITION_FAILED refuses the binding and closes the channel")
 TOPIC_POSITIONS: Final = Limit(500_000, 1, 10_000_000,
-    "words of all patterns of one exchange that have a '#' before other words", GUARD,
+    "words of all patterns of one exchange that have a '#' before other words", KEY,
     "routing/topic", "406 PRECONDITION_FAILED refuses the binding and closes the channel")
 HEADERS_VALUES: Final = Limit(256, 1, 65_536,
-    "values in the arguments of one binding to a headers exchange, nested ones among them", GUARD,
+    "values in the arguments of one binding to a headers exchange, nested ones among them", KEY,
     "routing/headers", "406 PRECONDITION_FAILED refuses the binding and closes the channel")
 HEADERS_EXCHANGE_VALUES: Final = Limit(200_000, 1, 10_000_000,
-    "values in the arguments of all bindings to one headers exchange", GUARD, "routing/headers",
+    "values in the arguments of all bindings to one headers exchange", KEY, "routing/headers",
     "406 PRECONDITION_FAILED refuses the binding and closes the channel")
+MESSAGE_HEADERS: Final = Limit(65_536, 1, 1_048_576,
+    "headers of a message that an exchange looks at", KEY, "broker/channel/publish",
+    "406 PRECONDITION_FAILED closes the channel; one frame of frame_bytes_max has 21,800 at most")
 EXCHANGE_HOPS_MAX: Final = Limit(1024, 1, 65_536, "exchanges visited by one publish", GUARD,
     "routing/router", "exchanges beyond it are not visited and the event is counted")
 ROUTE_CACHE_ENTRIES: Final = Limit(4096, 1, 1_048_576, "routes per channel", BOOKS,

@@ -74,6 +74,7 @@ from penstock.flow.profile import Profile, profile_named
 from penstock.protocol.frames import FrameParser
 from penstock.protocol.handshake import OWN_CAPABILITIES, ServerIdentity, server_properties
 from penstock.protocol.values import Table
+from penstock.routing.bindings import BindingBounds
 from penstock.routing.exchange import Exchange
 from penstock.storage.layout.files import Directory
 from penstock.storage.log.parked import forget_all
@@ -480,4 +481,11 @@ def _identity(config: Config) -> ServerIdentity:
 def _make_vhost(config: Config, name: str) -> VirtualHost:
     vhost = VirtualHost(name, QUEUES_PER_VHOST.default)
     vhost.allows_immediate = config.immediate_publish
+    vhost.binding_bounds = BindingBounds(
+        config.topic_hashes,
+        config.topic_positions,
+        config.headers_values,
+        config.headers_exchange_values,
+    )
+    vhost.headers_max = config.message_headers
     return vhost

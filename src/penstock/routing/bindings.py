@@ -7,6 +7,12 @@ arguments; losing a destination is O(bindings to that destination).
 
 from collections.abc import Mapping
 
+from penstock.base.limits import (
+    HEADERS_EXCHANGE_VALUES,
+    HEADERS_VALUES,
+    TOPIC_HASHES,
+    TOPIC_POSITIONS,
+)
 from penstock.routing.canonical import canonical
 from penstock.routing.destination import Destination
 
@@ -23,6 +29,25 @@ class Binding:
         self.routing_key = routing_key
         self.arguments: dict[str, object] = dict(arguments) if arguments else {}
         self.identity = canonical(arguments)
+
+
+class BindingBounds:
+    """What bindings may make a match cost, see limits of the same names. They are asked of what
+    clients and definitions bind; what the broker kept is restored as it is."""
+
+    __slots__ = ("headers_exchange_values", "headers_values", "topic_hashes", "topic_positions")
+
+    def __init__(
+        self,
+        topic_hashes: int = TOPIC_HASHES.default,
+        topic_positions: int = TOPIC_POSITIONS.default,
+        headers_values: int = HEADERS_VALUES.default,
+        headers_exchange_values: int = HEADERS_EXCHANGE_VALUES.default,
+    ) -> None:
+        self.topic_hashes = topic_hashes
+        self.topic_positions = topic_positions
+        self.headers_values = headers_values
+        self.headers_exchange_values = headers_exchange_values
 
 
 class Bindings:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.base.errors import ChannelFault
-from penstock.routing.bindings import Binding
+from penstock.routing.bindings import Binding, BindingBounds
 from penstock.routing.destination import Destination
 from penstock.routing.exchange import Exchange, Topology
 
@@ -78,6 +78,10 @@ class DelayedExchange(Exchange):
     def check(self, binding: Binding) -> None:
         """Refuse what `inner` refuses."""
         self.inner.check(binding)
+
+    def check_bounds(self, binding: Binding, bounds: BindingBounds) -> None:
+        """Refuse what `inner` refuses."""
+        self.inner.check_bounds(binding, bounds)
 
     def index(self, binding: Binding) -> None:
         """Let `inner` find it."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.routing.bindings import Binding, Bindings
+from penstock.routing.bindings import Binding, BindingBounds, Bindings
 from penstock.routing.destination import Destination
 
 ALTERNATE_ARGUMENT: Final = "alternate-exchange"
@@ -182,6 +182,10 @@ class Exchange(Destination):
 
     def check(self, binding: Binding) -> None:
         """Raise ChannelFault if this kind of exchange refuses `binding`; most take all."""
+
+    def check_bounds(self, binding: Binding, bounds: BindingBounds) -> None:
+        """Raise ChannelFault 406 if `binding` would make a match cost more than `bounds` allow;
+        most exchanges look a binding up."""
 
     def index(self, binding: Binding) -> None:
         """Make `match` find `binding`, which was not indexed."""

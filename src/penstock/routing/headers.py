@@ -18,8 +18,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.base.errors import ChannelFault
-from penstock.base.limits import HEADERS_EXCHANGE_VALUES, HEADERS_VALUES
-from penstock.routing.bindings import Binding
+from penstock.routing.bindings import Binding, BindingBounds
 from penstock.routing.canonical import is_same_value
 from penstock.routing.destination import Destination
 from penstock.routing.exchange import Exchange
@@ -101,11 +100,10 @@ class HeadersExchange(Exchange):
             self._topology.worked(len(self._rules) + self.size // 4)
 
     def check(self, binding: Binding) -> None:
-        """Refuse an x-match that is not one of the four, and what makes a match too long.
+        """Refuse an x-match that is not one of the four.
 
-        Raises: ChannelFault 406, for the x-match with RabbitMQ's text.
+        Raises: ChannelFault 406 with RabbitMQ's text.
         """
-        self._check_size(binding)
         if MATCH_ARGUMENT not in binding.arguments:
             return
         mode = binding.arguments[MATCH_ARGUMENT]
@@ -122,22 +120,24 @@ class HeadersExchange(Exchange):
                 "expected all, any, all-with-x, or any-with-x",
             )
 
-    def _check_size(self, binding: Binding) -> None:
+    def check_bounds(self, binding: Binding, bounds: BindingBounds) -> None:
+        """Refuse what makes a match too long."""
         size = 0
         for value in binding.arguments.values():
             size += _size_of(value)
-        if size > HEADERS_VALUES.default:
+        if size > bounds.headers_values:
             raise ChannelFault(
                 _PRECONDITION_FAILED,
                 f"binding to headers exchange '{self.name}' has {size} values in its arguments, "
-                f"more than {HEADERS_VALUES.default}",
+                f"more than {bounds.headers_values} (headers_values)",
             )
         is_known = (binding.destination, binding.routing_key, binding.identity) in self._rules
-        if not is_known and self.size + size > HEADERS_EXCHANGE_VALUES.default:
+        if not is_known and self.size + size > bounds.headers_exchange_values:
             raise ChannelFault(
                 _PRECONDITION_FAILED,
                 f"bindings to headers exchange '{self.name}' have {self.size} values in their "
-                f"arguments, and may have {HEADERS_EXCHANGE_VALUES.default}; bind to another one",
+                f"arguments, and may have {bounds.headers_exchange_values} "
+                "(headers_exchange_values); bind to another one",
             )
 
     def index(self, binding: Binding) -> None:

@@ -16,8 +16,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.errors import ChannelFault
-from penstock.base.limits import TOPIC_HASHES, TOPIC_POSITIONS
-from penstock.routing.bindings import Binding
+from penstock.routing.bindings import Binding, BindingBounds
 from penstock.routing.destination import Destination, Targets
 from penstock.routing.exchange import Exchange, words_of
 from penstock.routing.pattern_set import PatternSet, needs_set
@@ -149,27 +148,25 @@ class TopicExchange(Exchange):
             position += 1
         self.steps += position - begin + 1
 
-    def check(self, binding: Binding) -> None:
-        """Refuse a pattern beyond the bounds of what a match may cost.
-
-        Raises: ChannelFault 406.
-        """
+    def check_bounds(self, binding: Binding, bounds: BindingBounds) -> None:
+        """Refuse a pattern with too many '#', and too many such patterns."""
         text = binding.routing_key
         words = words_of(text)
         if not needs_set(words) or self._patterns.has(text):
             return
         hashes = words.count("#")
-        if hashes > TOPIC_HASHES.default:
+        if hashes > bounds.topic_hashes:
             raise ChannelFault(
                 _PRECONDITION_FAILED,
-                f"pattern '{text}' has {hashes} words '#', more than {TOPIC_HASHES.default}",
+                f"pattern '{text}' has {hashes} words '#', more than {bounds.topic_hashes} "
+                "(topic_hashes)",
             )
-        if self._patterns.positions + len(words) > TOPIC_POSITIONS.default:
+        if self._patterns.positions + len(words) > bounds.topic_positions:
             raise ChannelFault(
                 _PRECONDITION_FAILED,
                 f"patterns of exchange '{self.name}' that have a '#' before other words have "
-                f"{self._patterns.positions} words, and may have {TOPIC_POSITIONS.default}; "
-                "bind to another exchange",
+                f"{self._patterns.positions} words, and may have {bounds.topic_positions} "
+                "(topic_positions); bind to another exchange",
             )
 
     def index(self, binding: Binding) -> None:

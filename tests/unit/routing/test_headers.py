@@ -5,6 +5,7 @@ import pytest
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import HEADERS_EXCHANGE_VALUES, HEADERS_VALUES
 from penstock.protocol.integers import Timestamp
+from penstock.routing.bindings import Binding, BindingBounds
 from penstock.routing.destination import Destination
 from penstock.routing.headers import HeadersExchange
 
@@ -101,19 +102,24 @@ def test_what_a_match_may_cost_is_bounded() -> None:
     """Issue 18, 2: 200 bindings of 4,000 arguments held everybody for 87 to 347 ms a publish."""
     exchange, queue = HeadersExchange("x", False, False, False, None), Destination("q")
     most = HEADERS_VALUES.default
+
+    def bind(key: str, arguments: Table) -> bool:
+        exchange.check_bounds(Binding(queue, key, arguments), BindingBounds())
+        return exchange.bind(queue, key, arguments)
+
     full: Table = {str(number): 1 for number in range(most)}
-    assert exchange.bind(queue, "", full)
+    assert bind("", full)
     assert exchange.size == most
     with pytest.raises(ChannelFault, match=f"has {most + 1} values .* more than {most}") as refused:
-        exchange.bind(queue, "", {**full, "one": "more"})
+        bind("", {**full, "one": "more"})
     assert refused.value.code == 406
     with pytest.raises(ChannelFault, match="values in its arguments"):
-        exchange.bind(queue, "", {"nested": [[1] * 100, {"a": [1] * most}]})
+        bind("", {"nested": [[1] * 100, {"a": [1] * most}]})
     for number in range(1, HEADERS_EXCHANGE_VALUES.default // most):
-        exchange.bind(queue, str(number), full)
+        bind(str(number), full)
     with pytest.raises(ChannelFault, match="bind to another one"):
-        exchange.bind(queue, "too many", full)
-    assert not exchange.bind(queue, "1", full), "what is bound is no more"
+        bind("too many", full)
+    assert not bind("1", full), "what is bound is no more"
     for number in range(1, HEADERS_EXCHANGE_VALUES.default // most):
         exchange.unbind(queue, str(number), full)
     assert exchange.size == most

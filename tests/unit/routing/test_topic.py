@@ -6,6 +6,7 @@ import pytest
 
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import TOPIC_HASHES, TOPIC_POSITIONS
+from penstock.routing.bindings import Binding, BindingBounds
 from penstock.routing.destination import Destination
 from penstock.routing.directory import QueueDirectory
 from penstock.routing.exchange import words_of
@@ -155,17 +156,22 @@ def test_a_set_that_is_half_empty_is_made_anew() -> None:
 def test_patterns_beyond_the_bounds_are_refused() -> None:
     exchange, queue = topic(), Destination("q")
     most = TOPIC_HASHES.default
-    exchange.bind(queue, ".".join(["#"] * most), None)
+
+    def bind(pattern: str) -> bool:
+        exchange.check_bounds(Binding(queue, pattern, None), BindingBounds())
+        return exchange.bind(queue, pattern, None)
+
+    bind(".".join(["#"] * most))
     with pytest.raises(
         ChannelFault, match=f"has {most + 1} words '#', more than {most}"
     ) as refused:
-        exchange.bind(queue, ".".join(["#"] * (most + 1)), None)
+        bind(".".join(["#"] * (most + 1)))
     assert refused.value.code == 406
     exchange._patterns.positions = TOPIC_POSITIONS.default
     with pytest.raises(ChannelFault, match="bind to another exchange"):
-        exchange.bind(queue, "#.a", None)
+        bind("#.a")
     # What is bound already is no new pattern.
-    assert not exchange.bind(queue, ".".join(["#"] * most), None)
+    assert not bind(".".join(["#"] * most))
 
 
 def test_mixed_branches_share_the_bound() -> None:

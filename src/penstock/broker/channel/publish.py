@@ -63,6 +63,8 @@ NO_CONSUMERS: Final = 313
 NO_BOUND: Final = 1 << 40
 WORK_OF_ONE: Final = 8
 """Steps of matching that take about as long as an ordinary publish."""
+HEADER_BYTES_A_STEP: Final = 16
+"""Headers that are looked at take so much time to read."""
 COPIES_OF_ONE: Final = 8
 """A publish with more copies counts for more of a turn."""
 SPREAD_ABOVE: Final = 256
@@ -631,6 +633,15 @@ class Publisher(Answerable):
             keys = self.rules.routing_keys(message, route.address.routing_key)
             self._check_copies(route, keys)
             headers = self.rules.headers(message)
+            self.work += message.header_bytes // HEADER_BYTES_A_STEP
+            if len(headers) > self.vhost.headers_max:
+                raise ChannelFault(
+                    406,
+                    f"a message to exchange '{route.exchange.name}' has {len(headers)} headers, "
+                    f"more than {self.vhost.headers_max} (message_headers)",
+                    60,
+                    40,
+                )
         if self.vhost.router.property_exchanges > 0:
             headers = with_properties(message.header(), headers)
         return self._routed(route.exchange, keys, headers)

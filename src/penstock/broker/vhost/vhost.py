@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.base.errors import ChannelFault
-from penstock.base.limits import BINDINGS_PER_VHOST
+from penstock.base.limits import BINDINGS_PER_VHOST, MESSAGE_HEADERS
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
 from penstock.protocol.values import Table
 from penstock.queues.rules import NEVER
-from penstock.routing.bindings import Binding
+from penstock.routing.bindings import Binding, BindingBounds
 from penstock.routing.destination import Destination
 from penstock.routing.directory import QueueDirectory
 from penstock.routing.exchange import Exchange
@@ -40,11 +40,13 @@ class VirtualHost:
 
     __slots__ = (
         "allows_immediate",
+        "binding_bounds",
         "bindings_max",
         "catalogue",
         "directory",
         "exchange_added",
         "has_alarm_actions",
+        "headers_max",
         "hidden_count",
         "is_leaving",
         "listeners",
@@ -63,6 +65,8 @@ class VirtualHost:
     ) -> None:
         self.name = name
         self.bindings_max = bindings_max
+        self.binding_bounds = BindingBounds()
+        self.headers_max = MESSAGE_HEADERS.default
         self.allows_immediate = False
         self.queues: dict[str, QueueActor] = {}
         self.owned: dict[str, dict[str, QueueActor]] = {}
@@ -129,6 +133,8 @@ class VirtualHost:
             text = f"cannot bind internal queue '{destination.name}' in vhost '{self.name}'"
             raise ChannelFault(403, text, class_id, method_id)
         self.catalogue.check_binding(source, destination, class_id, method_id)
+        binding = Binding(destination, routing_key, arguments)
+        source.check_bounds(binding, self.binding_bounds)
         is_new = source.bind(destination, routing_key, arguments)
         if is_new and self.router.binding_count > self.bindings_max:
             source.unbind(destination, routing_key, arguments)
@@ -140,7 +146,7 @@ class VirtualHost:
                 method_id,
             )
         if is_new:
-            self.catalogue.bound(self.name, source, Binding(destination, routing_key, arguments))
+            self.catalogue.bound(self.name, source, binding)
 
     def unbind(
         self, source: Exchange, destination: Destination, routing_key: str, arguments: Table

@@ -432,3 +432,55 @@ def test_content_of_a_channel_that_was_closed_is_thrown_away() -> None:
     peer.one(m.ChannelOpenOk)
     assert get(peer, "q") is None
     bed.settle()
+
+
+def test_what_exchanges_look_at_is_bounded_by_the_configuration() -> None:
+    """Issue 18, 2: the limits are named, and a key each."""
+    bed = Bed(topic_hashes=2, headers_values=3, message_headers=4)
+    peer = bed.connect()
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    refused = {
+        "topic_hashes": m.QueueBind("q", "amq.topic", "#.a.#.b.#"),
+        "headers_values": m.QueueBind("q", "amq.headers", "", arguments=dict.fromkeys("abcd", 1)),
+    }
+    for key, said in refused.items():
+        closed = peer.call(1, said, m.ChannelClose)
+        assert closed.reply_code == 406 and f"({key})" in closed.reply_text
+        peer.say(1, m.ChannelCloseOk())
+        peer.call(1, m.ChannelOpen(), m.ChannelOpenOk)
+    peer.call(1, m.QueueBind("q", "amq.topic", "#.a.#"), m.QueueBindOk)
+    peer.call(1, m.QueueBind("q", "amq.headers", "", arguments={"x": 1}), m.QueueBindOk)
+    for count, is_taken in ((4, True), (5, False)):
+        table: Table = {str(number): 1 for number in range(count - 1)}
+        flags, values = headers_property({**table, "x": 1})
+        raw = header(1, flags, values)
+        method = method_frame(1, m.BasicPublish("amq.headers", ""))
+        peer.send(method, frame(2, 1, raw), frame(3, 1, b"x"))
+        assert (bed.actor("q").messages.publish_count == 1) is True
+        assert (peer.heard() == []) is is_taken
+    bed.settle()
+
+
+def test_headers_that_are_looked_at_take_their_part_of_a_turn() -> None:
+    """21,000 of them take as long to read as some hundred ordinary publishes."""
+    bed = Bed()
+    peer = with_queues(bed, "q")
+    peer.call(1, m.QueueBind("q", "amq.headers", "", arguments={"x": 1}), m.QueueBindOk)
+    flags, values = headers_property({str(number): True for number in range(15_000)})
+    one = b"".join(
+        (
+            method_frame(1, m.BasicPublish("amq.headers", "")),
+            frame(2, 1, header(0, flags, values)),
+        )
+    )
+    peer.connection.receive(one)
+    publisher = publisher_of(peer)
+    while publisher.publish_count == 0:
+        peer.connection.turn(1024)
+        before = publisher.work
+        channel = peer.connection.channels[1]
+        if channel.upstream is not None and channel.upstream.items:
+            message = channel.upstream.items[0]
+            assert publisher.publish(message, False)
+            assert publisher.work - before > 8 * 500
+    bed.run()
