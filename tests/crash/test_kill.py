@@ -71,6 +71,36 @@ def test_f01_f06_kill_9_while_publishing(tmp_path: Path) -> None:
         check_back(broker, "d2", range(said), confirmed)
 
 
+def test_damage_after_a_kill_is_told_where_all_had_been_quiet(tmp_path: Path) -> None:
+    """Issue 18, 3: what is spoilt while the broker is dead is not taken for a torn write."""
+    data = tmp_path / "data"
+    with served(data, tmp_path) as broker:
+        publisher = Publisher(broker)
+        publisher.declare("d1")
+        for number in range(20):
+            publisher.publish("amq.fanout", "", body(number))
+        publisher.finish()
+        publisher.close()
+        acks = data.glob("vhosts/*/persistent/*.acks")
+        end = time.monotonic() + PATIENCE_S
+        while not any(acks) and time.monotonic() < end:
+            time.sleep(0.05)
+            acks = data.glob("vhosts/*/persistent/*.acks")
+    (log,) = data.glob("vhosts/*/persistent/*.log")
+    whole = log.read_bytes()
+    spoilt = bytearray(whole)
+    spoilt[whole.rindex(b"00000019") + 20] ^= 1
+    log.write_bytes(spoilt)
+    checked = subprocess.run(
+        [*SERVE[:-1], "store", "check", "--data", str(data)],
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert checked.returncode == 1 and "were safe and are no record" in checked.stdout
+    with served(data, tmp_path):
+        said = (tmp_path / "stderr.txt").read_text()
+    assert "queue:/d1: damaged, 1 of its messages cannot be read" in said, said
+
+
 def test_f23_acknowledged_messages_stay_away_after_a_clean_stop(tmp_path: Path) -> None:
     """A stop in order keeps what rests and nothing else; only durable queues and persistent
     messages come back (F23)."""

@@ -143,7 +143,7 @@ class StoreActor(GroupCommit):
         return lane
 
     def has_settled(self) -> None:
-        """Something was settled: it goes with the next batch, or a little later."""
+        """Something was settled, or is safe: it goes with the next batch, or a little later."""
         if self.flush.due_ns < 0:
             self.dues.put(self.flush, self.line.clock.monotonic_ns() + FLUSH_NS)
 
@@ -185,6 +185,8 @@ class StoreActor(GroupCommit):
     def take_batch(self, has_requests: bool) -> Job | None:
         self.batch_count += 1
         takes_acks = self.is_flush_due or self.batch_count % ACKS_EVERY == 0
+        if self.is_flush_due:
+            self.log.mark_safe()
         self.is_flush_due = False
         batch = self.log.take_batch(has_requests and self.syncing.is_prompt, takes_acks)
         if batch is None:
@@ -213,6 +215,9 @@ class StoreActor(GroupCommit):
     def written(self, batch: Job) -> None:
         assert isinstance(batch, Batch), "the log makes no others"
         self.log.done(batch)
+        if batch.synced:
+            # The last records of a log have none behind them to say that they are safe.
+            self.has_settled()
         self.spare_watch.look(batch, self.line.clock)
         self._compact()
 

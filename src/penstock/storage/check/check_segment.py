@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.storage.check.findings import Finding, Findings
-from penstock.storage.layout.acks import Slot, slot_at
+from penstock.storage.layout.acks import Slot, safe_to, slot_at
 from penstock.storage.layout.files import Directory, File, read_fully
 from penstock.storage.layout.footer import read_footer, read_table
 from penstock.storage.layout.format import (
@@ -180,8 +180,8 @@ class SegmentCheck:
         is_lost = self._counts(queue_id, position)
         self.findings.add(Finding(True, self.name, at, text, queue_id, position, is_lost))
 
-    def _scanned(self, segment: Segment, data: bytes) -> Scan:
-        result = scan(segment, data)
+    def _scanned(self, segment: Segment, data: bytes, told: int = 0) -> Scan:
+        result = scan(segment, data, told)
         self.findings.record_count += len(result.records)
         for record in result.records:
             at = int(record.offset)
@@ -196,16 +196,16 @@ class SegmentCheck:
         """A segment without a footer: as a crash has left it, or with a damaged one."""
         if self.facts.is_clean:
             self.findings.damage(self.name, "its footer does not fit; a start makes a new one")
-        result = self._scanned(segment, data)
-        safe_to = int(result.synced_to)
+        result = self._scanned(segment, data, safe_to(self.slots))
+        safe_end = int(result.synced_to)
         for record in tables_from(segment, result.records):
-            if record.body_offset < safe_to:
+            if record.body_offset < safe_end:
                 self._damaged(
                     int(record.offset), int(record.queue_id), int(record.position),
                     f"it refers to a body at {record.body_offset} that is not whole",
                 )  # fmt: skip
         for hole in result.holes:
-            self._hole(hole, safe_to)
+            self._hole(hole, safe_end)
         tail = len(data) - max(int(result.end), *(int(hole.end) for hole in result.holes), DATA_AT)
         if tail > 0 and not self.facts.is_clean:
             torn = "torn, or of an earlier life of the file" if self.was_used else "torn"
@@ -214,9 +214,9 @@ class SegmentCheck:
                 said = f"{tail} bytes behind the records were never synced; a start reads anew"
             self.findings.note(self.name, said, len(data) - tail)
 
-    def _hole(self, hole: Hole, safe_to: int) -> None:
+    def _hole(self, hole: Hole, safe_end: int) -> None:
         start, count = int(hole.start), int(hole.end - hole.start)
-        if start < safe_to:
+        if start < safe_end:
             is_named = not self.facts.has_catalogue or int(hole.queue_id) in self.facts.names
             queue_id = int(hole.queue_id) if is_named else 0
             position = int(hole.position) if queue_id else 0

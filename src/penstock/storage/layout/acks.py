@@ -10,6 +10,7 @@ from penstock.base.wire import BytesWriter, read_i64_be
 from penstock.storage.layout.format import (
     ACKS,
     HEADER_BYTES,
+    SAFE,
     SLOT,
     SLOT_BYTES,
     U32,
@@ -19,8 +20,7 @@ from penstock.storage.layout.segment import Segment
 
 
 def write_slot(segment: Segment, kind: i64, queue_id: i64, first: i64, last: i64) -> None:
-    """Put one slot into the next batch. SETTLED: positions first..last; DELIVERED: all below
-    `last`."""
+    """Put one slot into the next batch. kind, first, last: see storage/layout/format."""
     writer = segment.acks
     if writer is None:
         writer = BytesWriter()
@@ -61,6 +61,15 @@ def read_slots(segment: Segment, data: bytes) -> tuple[list[Slot], int]:
             torn += 1
         at += SLOT_BYTES
     return found, torn
+
+
+def safe_to(slots: list[Slot]) -> int:
+    """Up to where `slots` say that their segment is on the disk, 0 when none does."""
+    end: i64 = 0
+    for slot in slots:
+        if slot.kind == SAFE and slot.last > end:
+            end = slot.last
+    return int(end)
 
 
 def slot_at(segment: Segment, data: bytes, at: i64) -> Slot | None:

@@ -22,6 +22,9 @@
                   segment number 8, 0 in versions 1 and 2 | checksum of directory and end 4
 
     slot 32       checksum 4 | kind 1 | 0 3 | queue 8 | first 8 | last 8
+      SETTLED     positions first..last of the queue
+      DELIVERED   all positions of the queue below last
+      SAFE        queue 0, first 0: everything before the offset last of the log is on the disk
 
 A checksum covers everything of its part but itself and the mark, begins with the segment's random
 identity, and is XORed with the offset: blocks of another file, or of another place in this one,
@@ -32,7 +35,9 @@ one with IS_GROUP_LAST have IS_GROUPED; they stand behind one another in one seg
 together or not at all.
 
 synced_to: when the record was made, everything before this offset was on the disk for good. So what
-does not fit below the highest synced_to of a segment is damage, and beyond it a torn write.
+does not fit below the highest synced_to of a segment is damage, and beyond it a torn write. The
+last records have none behind them: once the log has been quiet for a second, and once a second
+while it is not, a slot says the same.
 """
 
 import struct
@@ -75,6 +80,7 @@ OUTBOX_QUEUE_ID: Final = 1 << 61
 
 SETTLED: Final = 1
 DELIVERED: Final = 2
+SAFE: Final = 3
 
 HEADER_BYTES: Final = 32
 DATA_AT: Final = 64

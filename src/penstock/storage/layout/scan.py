@@ -45,9 +45,12 @@ class Scan:
         self.synced_to: i64 = DATA_AT
 
 
-def scan(segment: Segment, data: bytes) -> Scan:
-    """Every whole record in `data`, the bytes of the file of `segment`."""
+def scan(segment: Segment, data: bytes, safe_to: int = 0) -> Scan:
+    """Every whole record in `data`, the bytes of the file of `segment`. safe_to: everything before
+    this offset was once safe, whatever the records say."""
     result = Scan()
+    if safe_to > result.synced_to:
+        result.synced_to = safe_to
     at: i64 = DATA_AT
     size: i64 = len(data)
     # A body may be full of what looks like records: trying them all must not take for ever. This

@@ -31,6 +31,7 @@ from penstock.storage.layout.format import (
     DELIVERED,
     IS_PERSISTENT,
     REF_BYTES,
+    SAFE,
     SETTLED,
     place_of,
 )
@@ -65,6 +66,7 @@ class MessageLog:
         "chunks",
         "dead",
         "encoder",
+        "fresh",
         "full",
         "handles",
         "is_scratch",
@@ -96,6 +98,7 @@ class MessageLog:
         self.marked: dict[QueueIndex, None] = {}
         self.acking: dict[Segment, None] = {}
         self.dead: list[Segment] = []
+        self.fresh: dict[Segment, None] = {}
         self.wants_ack_sync = False
         self.spares = RecycledSegments(directory, segment_bytes, spares_max)
         self.handles = Handles(directory, is_scratch, self.spares)
@@ -453,6 +456,15 @@ class MessageLog:
             self.acking[segment] = None
         run.ack_first = 0
 
+    def mark_safe(self) -> None:
+        """The next acknowledgements say up to where segments without a footer are safe: what does
+        not fit there after a crash is damage, and was not torn by it."""
+        for segment in self.fresh:
+            if not segment.is_gone and not segment.is_sealed:
+                write_slot(segment, SAFE, 0, 0, segment.synced_to)
+                self.acking[segment] = None
+        self.fresh = {}
+
     def _take_acks(self) -> list[AckDeed]:
         """What was settled and delivered, for the next batch."""
         for run in self.touched:
@@ -619,6 +631,7 @@ class MessageLog:
             chunk.segment.written_to = chunk.end
         for segment, end in batch.synced:
             segment.synced_to = end
+            self.fresh[segment] = None
         for segment in batch.full:
             segment.is_sealed = True
             if not self.handles.is_lazy:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from errno import EDQUOT, ENOSPC
 
-from penstock.storage.layout.acks import Slot, read_slots
+from penstock.storage.layout.acks import Slot, read_slots, safe_to
 from penstock.storage.layout.checksum import LOG_VERSIONS
 from penstock.storage.layout.files import Directory, File, SyncFailed, read_fully, write_fully
 from penstock.storage.layout.footer import make_footer, read_footer
@@ -88,7 +88,7 @@ class OldSegment:
             self.size = file.size()
             found = identity_of(self.number, file, self.size, acks)
             if found is not None:
-                self._read_log(file, found, live_queue_ids)
+                self._read_log(file, found, acks, live_queue_ids)
             is_damaged = found is None and is_beheaded(self.number, file, is_newest, others)
             if is_damaged:
                 self.claims = claims_of(read_fully(file, 0, self.size), others)
@@ -115,14 +115,16 @@ class OldSegment:
         finally:
             file.close()
 
-    def _read_log(self, file: File, found: tuple[int, bytes], live: set[int]) -> None:
+    def _read_log(self, file: File, found: tuple[int, bytes], acks: bytes, live: set[int]) -> None:
         segment = Segment(self.number, found[1], found[0])
         is_sealed = self._read_sealed(segment, file, live)
         if is_sealed and not self.trusts_footers:
             self.footer_at = int(segment.end)
         if not is_sealed or not self.trusts_footers:
             segment = Segment(self.number, found[1], found[0])
-            result = scan(segment, read_fully(file, 0, self.size))
+            slots = self._slots_of(segment, acks)
+            told = 0 if slots is None else safe_to(slots[0])
+            result = scan(segment, read_fully(file, 0, self.size), told)
             orphans = tables_from(segment, result.records)
             segment.end = result.end
             self.fleeting = []
@@ -153,16 +155,22 @@ class OldSegment:
         segment.is_sealed = True
         return True
 
-    def _apply(self, acks: bytes, live: set[int]) -> None:
-        """Acknowledgements of another segment under this number do not count."""
+    def _slots_of(self, segment: Segment, acks: bytes) -> tuple[list[Slot], int] | None:
+        """See read_slots; None when they are those of another segment under this number."""
         head = parse_header(acks[:HEADER_BYTES], ACKS, self.number)
-        segment = self.segment
         if head is None and len(acks) >= HEADER_BYTES + SLOT_BYTES:
             # Its slots say by themselves whose they are.
             head = (int(segment.version), segment.identity)
         if head is None or head[1] != segment.identity:
+            return None
+        return read_slots(segment, acks)
+
+    def _apply(self, acks: bytes, live: set[int]) -> None:
+        segment = self.segment
+        found = self._slots_of(segment, acks)
+        if found is None:
             return
-        slots, self.ignored_acks = read_slots(segment, acks)
+        slots, self.ignored_acks = found
         segment.acks_end = len(acks) // SLOT_BYTES * SLOT_BYTES
         self.slots = slots
         queues = _by_queue(segment.runs)

@@ -9,6 +9,7 @@ from penstock.broker.store.group_commit import ANSWERS, BATCH_BYTES
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4
 from penstock.protocol import methods as m
 from penstock.storage.layout.files import SyncFailed
+from penstock.storage.layout.format import HEADER_BYTES, SLOT_BYTES
 from penstock.storage.log.compaction import CopyJob
 from tests.spec.stage import Hand
 from tests.spec.test_store_scenarios import Depot
@@ -203,3 +204,23 @@ def test_a_large_batch_is_answered_in_pieces() -> None:
     assert store.synced_count == 1500
     assert ANSWERS <= max(told) < ANSWERS + 50
     assert hand.client.session.unconfirmed(hand.channel) == 0
+
+
+def test_a_quiet_store_says_once_how_far_it_is_safe() -> None:
+    depot, hand = confirming()
+    depot.send(hand, "d1", 100, 5)
+    depot.write()
+
+    def slots() -> int:
+        return sum(len(data) for name, data in depot.files.contents().items() if "acks" in name)
+
+    assert hand.client.session.unconfirmed(hand.channel) == 0
+    assert slots() == 0, "not before a second has passed"
+    rest(depot)
+    assert slots() == HEADER_BYTES + SLOT_BYTES
+    syncs = depot.files.sync_count
+    rest(depot)
+    assert slots() == HEADER_BYTES + SLOT_BYTES and depot.files.sync_count == syncs
+    depot.send(hand, "d1", 100, 1)
+    rest(depot)
+    assert slots() == HEADER_BYTES + 2 * SLOT_BYTES

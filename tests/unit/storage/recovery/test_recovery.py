@@ -126,6 +126,64 @@ def test_f05_a_torn_end_is_cut_and_told() -> None:
     assert positions(read(recovered.log, recovered.queues[1])) == [1, 2, 3]
 
 
+def quiet(count: int = 3) -> SimDisk:
+    """A log that was quiet for a while, so that it says how far it is safe."""
+    disk, log, _ = filled(count)
+    log.mark_safe()
+    flush(log, must_sync=False)
+    assert not log.has_work()
+    log.mark_safe()
+    assert not log.has_work(), "once is enough"
+    return disk
+
+
+def test_damage_in_what_was_written_last_is_told_when_the_log_was_quiet() -> None:
+    """Issue 18, 3: without a later record nothing in the log itself tells it from a torn write."""
+    disk = quiet()
+    name = "0000000001.log"
+    whole = disk.contents()[name]
+    at = whole.rindex(b"REC")
+    for bit in range(at * 8, len(whole) * 8):
+        spoilt = SimDisk(disk.contents())
+        spoilt.flip(name, bit)
+        recovered = again(spoilt, 1)
+        back = positions(read(recovered.log, recovered.queues[1]))
+        is_lost = sum(recovered.report.lost.values()) == 1 and back == [1, 2]
+        # A mark is for finding the next record only.
+        assert is_lost or (bit < (at + 3) * 8 and back == [1, 2, 3]), bit
+    for cut in (1, 20, 60, 100, 200):
+        short = SimDisk(disk.contents() | {name: whole[:-cut]})
+        assert again(short, 1).report.lost, cut
+    without = SimDisk({name: whole[:-20]})
+    assert not again(without, 1).report.lost, "only the slot can tell"
+
+
+def test_what_is_torn_behind_the_word_of_a_quiet_log_was_never_safe() -> None:
+    disk, log, index = filled(3)
+    log.mark_safe()
+    flush(log, must_sync=False)
+    fill(log, index, 2)
+    flush(log, must_sync=False)
+    name = "0000000001.log"
+    whole = disk.contents()[name]
+    for cut in (1, 40, 100):
+        recovered = again(SimDisk(disk.contents() | {name: whole[:-cut]}), 1)
+        assert not recovered.report.lost
+        assert positions(read(recovered.log, recovered.queues[1]))[:3] == [1, 2, 3]
+
+
+def test_the_word_of_another_segment_says_nothing() -> None:
+    """A file of acknowledgements that an earlier segment of this number has left."""
+    strange = quiet(9).contents()["0000000001.acks"]
+    disk = SimDisk()
+    log = fresh(disk, seed=9)
+    fill(log, log.open_queue(1), 3)
+    flush(log)
+    whole = disk.contents()["0000000001.log"]
+    mixed = SimDisk({"0000000001.log": whole[:-20], "0000000001.acks": strange})
+    assert not again(mixed, 1).report.lost
+
+
 def test_f06_behind_a_tear_a_new_segment_begins() -> None:
     """Reliability F6: two lives."""
     disk = SimDisk()
