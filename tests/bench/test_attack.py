@@ -7,7 +7,7 @@ import pytest
 
 from tests.bench.programs import output_of
 
-ATTACKS = ("topics", "bodies", "consumers", "guessing")
+ATTACKS = ("topics", "bodies", "consumers", "guessing", "handshakes")
 
 
 @pytest.mark.slow
