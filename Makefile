@@ -50,7 +50,7 @@ DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
 .PHONY: help install run test test-disk test-clients test-spark test-long test-compiled
-.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack sim fuzz fuzz-guided docs
+.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack soak sim fuzz fuzz-guided docs
 .PHONY: lock clean crash crash-kill crash-live model
 
 help:
@@ -160,6 +160,10 @@ bench-smoke: $(RUN)/.stamp
 # What one client can do to everybody else: every attack beside a ping-pong client, about four minutes.
 attack: $(RUN)/.stamp
 	$(RUN)/bin/python bench/outside/attack.py $(ATTACK_ARGS)
+
+# Half an hour of clients that come and go: what grows, and what do they leave behind?
+soak: $(RUN)/.stamp
+	$(RUN)/bin/python bench/outside/soak.py $(SOAK_ARGS)
 
 # At least 1,000 random graphs with deaths, however long that takes, and every scenario in between,
 # for a minute or more; one of them again:  python -m penstock.simulation run SCENARIO --seed N
