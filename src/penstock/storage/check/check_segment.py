@@ -220,7 +220,10 @@ class SegmentCheck:
             is_named = not self.facts.has_catalogue or int(hole.queue_id) in self.facts.names
             queue_id = int(hole.queue_id) if is_named else 0
             position = int(hole.position) if queue_id else 0
-            self._damaged(start, queue_id, position, f"{count} bytes were safe and are no record")
+            text = f"{count} bytes were safe and are no record"
+            if count <= 0:
+                text = f"the file ends here, and was safe up to {safe_end}"
+            self._damaged(start, queue_id, position, text)
         else:
             self.findings.note(self.name, f"{count} bytes between records: torn", start)
 
