@@ -179,7 +179,7 @@ def rough(where: Where) -> None:
     loop = Loop()
     link = Connection(loop, where.port, user=where.user, password=where.password)
     link.channel(1)
-    link.declare("left")
+    link.declare("left", arguments={"x-max-length": 100})
     for _ in range(COUNT):
         link.send(publish_bytes(1, "", "left", BODY))
     link.send(publish_bytes(1, "", "left", BODY)[:-400])

@@ -189,7 +189,7 @@ TOPIC_POSITIONS: Final = Limit(500_000, 1, 10_000_000,
 HEADERS_VALUES: Final = Limit(256, 1, 65_536,
     "values in the arguments of one binding to a headers exchange, nested ones among them", KEY,
     "routing/headers", "406 PRECONDITION_FAILED refuses the binding and closes the channel")
-HEADERS_EXCHANGE_VALUES: Final = Limit(200_000, 1, 10_000_000,
+HEADERS_EXCHANGE_VALUES: Final = Limit(100_000, 1, 10_000_000,
     "values in the arguments of all bindings to one headers exchange", KEY, "routing/headers",
     "406 PRECONDITION_FAILED refuses the binding and closes the channel")
 MESSAGE_HEADERS: Final = Limit(65_536, 1, 1_048_576,

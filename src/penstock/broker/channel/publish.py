@@ -69,7 +69,7 @@ COPIES_OF_ONE: Final = 8
 """A publish with more copies counts for more of a turn."""
 SPREAD_ABOVE: Final = 256
 """A publish with more copies is handed over in several turns."""
-COPY_COST: Final = 4
+COPY_COST: Final = 8
 """Of a turn, for each copy of such a publish: its queue and the store have a turn because of it."""
 WIRED_AT_ONCE: Final = 256
 """Hops to queues that are made in one turn; where there are many, WIRED_SHARE of them."""
