@@ -1,4 +1,4 @@
-"""Inputs that are kept: fuzz/corpus/TARGET.txt, a line of hexadecimal digits each.
+"""Inputs that are kept: fuzz/kept/TARGET.txt, a line of hexadecimal digits each.
 
 python fuzz/corpus.py TARGET          run all of them
 python fuzz/corpus.py TARGET HEX      run one
@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-FOLDER = Path(__file__).parent / "corpus"
+FOLDER = Path(__file__).parent / "kept"
 KEPT_BYTES_MAX = 200_000
 """Of one target, about; the shortest inputs are kept."""
 

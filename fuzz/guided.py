@@ -3,7 +3,7 @@
     python fuzz/guided.py control --runs 5000000      that many executions, or until one fails
     python fuzz/guided.py log --seconds 60
 
-Inputs that reached something new are in fuzz/corpus/TARGET.txt, a line of hexadecimal digits each;
+Inputs that reached something new are in fuzz/kept/TARGET.txt, a line of hexadecimal digits each;
 `--keep` puts new ones there. The suite runs all of them (tests/property/test_fuzz_corpus.py). A
 failure prints its input, and ends with a status that is not 0.
 """

@@ -9,7 +9,8 @@ TOTAL = 1000 * MB
 
 
 class StatedProbe(MachineProbe):
-    """used, free: as stated; reserve: what the reserve file takes while it is there."""
+    """looked: how often objects that refer to one another were looked for.
+    used, free: as stated; reserve: what the reserve file takes while it is there."""
 
     def __init__(self, bed: Bed) -> None:
         self.disk_dir = "/data"
@@ -18,6 +19,7 @@ class StatedProbe(MachineProbe):
         self.used_bytes = 100 * MB
         self.group = (0, 0)
         self.garbage_bytes = 0
+        self.looked = 0
         self.free_bytes = 500 * MB
         self.is_readable = True
         self.reserve_bytes = 0
@@ -32,7 +34,8 @@ class StatedProbe(MachineProbe):
     def group_bytes(self) -> tuple[int, int]:
         return self.group
 
-    def reclaim(self) -> None:
+    def reclaim(self, looks: bool = True) -> None:
+        self.looked += int(looks)
         self.used_bytes -= self.garbage_bytes
         self.garbage_bytes = 0
 

@@ -43,12 +43,13 @@ class Reclaimer:
         self._trim: Callable[[int], int] | None = trim
         self.is_trimming = trim is not None
 
-    def run(self) -> bool:
-        """Reclaim what the shares of the time allow; whether anything was done."""
+    def run(self, looks: bool = True) -> bool:
+        """Reclaim what the shares of the time allow; whether anything was done. looks: also for
+        objects that only refer to one another, which takes time that grows with all there are."""
         begin_ns = time.monotonic_ns()
         now_ns = begin_ns
         has_worked = False
-        if now_ns >= self.collect_after_ns:
+        if looks and now_ns >= self.collect_after_ns:
             gc.collect()
             now_ns = time.monotonic_ns()
             self.collect_after_ns = now_ns + (now_ns - begin_ns) * COLLECT_SHARE
@@ -179,8 +180,8 @@ class SystemProbe(MachineProbe):
     def group_bytes(self) -> tuple[int, int]:
         return self.group.used_bytes(), self.group.limit_bytes
 
-    def reclaim(self) -> None:
-        self.reclaimer.run()
+    def reclaim(self, looks: bool = True) -> None:
+        self.reclaimer.run(looks)
 
     def disk_free_bytes(self) -> int:
         found = os.statvfs(self.disk_dir)
