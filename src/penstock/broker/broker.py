@@ -39,7 +39,7 @@ from penstock.broker.policy.policy_manager import PolicyManager, RuleManager
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access, TlsPeer
-from penstock.broker.session.audit import NO_AUDIT
+from penstock.broker.session.audit import NO_AUDIT, Refusals
 from penstock.broker.session.entry_limits import USER, Limits
 from penstock.broker.session.guessing import Guessing
 from penstock.broker.session.negotiate import Negotiator
@@ -106,7 +106,11 @@ class Broker:
         if config.upgrade_passwords:
             self.access.upgraded = self._upgraded
         self.permissions = Permissions(
-            vhosts, self.access.users, [one.name for one in config.users], config.permissions
+            vhosts,
+            self.access.users,
+            [one.name for one in config.users],
+            config.permissions,
+            config.topic_permissions,
         )
         self.permissions.changed = self._rights_changed
         self.guessing = Guessing(config.login_delay_ms)
@@ -175,6 +179,7 @@ class Broker:
             self.closed,
             self.alarm_manager.reason,
             NO_AUDIT,
+            Refusals(),
         )
 
     def _store_hops(self) -> Iterator[Hop]:
