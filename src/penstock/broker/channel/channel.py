@@ -30,7 +30,7 @@ from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.first_cause import FirstCauses
 from penstock.broker.channel.parking import Parking
 from penstock.broker.channel.parking_lot import ParkingLot
-from penstock.broker.channel.publish import WORK_OF_ONE, Publisher
+from penstock.broker.channel.publish import Publisher
 from penstock.broker.channel.transactions import Transaction
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.rights import Rights
@@ -41,6 +41,7 @@ from penstock.flow.gate import Gate
 from penstock.protocol.content import EVENT_ACK, Event, Message
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable
+from penstock.routing.search import WORK_OF_ONE
 from penstock.telemetry.answer_times import BASIC_RETURN, AnswerTimes
 from penstock.telemetry.events import ESCAPE
 
