@@ -37,7 +37,7 @@ from penstock.broker.vhost.rights import EXCHANGE, WRITE
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
-from penstock.flow.gate import Gate, GateObserver
+from penstock.flow.gate import NOBODY, Gate, GateObserver
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.protocol.content import (
     REFUSED,
@@ -128,6 +128,7 @@ class Publisher(Answerable):
     the next publish needs more turns.
     """
 
+    __deletable__ = ("channel",)
     __slots__ = (
         "account",
         "actors",
@@ -803,6 +804,8 @@ class Publisher(Answerable):
         if self.actors.get(actor.name) is not actor:
             return
         self.parking.lane_opened(self.lanes[actor.name])
+        if self.is_parking:
+            self.lanes[actor.name].sender_gate.observer = NOBODY
         del self.lanes[actor.name]
         del self.actors[actor.name]
         self.forget_routes()
@@ -825,7 +828,7 @@ class Publisher(Answerable):
                 self.force_line(lane)
         for name, lane in list(self.lanes.items()):
             if lane not in lines:
-                self.actors.pop(name).detach(lane)
+                self._unwire(self.actors.pop(name), lane)
                 del self.lanes[name]
         self.forget_routes()
         if lines:
@@ -837,9 +840,25 @@ class Publisher(Answerable):
         self.vhost.unlisten(self.queue_gone)
         self.parking.lot.node.rests.pop(self.channel, None)
         for name, lane in self.lanes.items():
-            self.actors[name].detach(lane)
+            self._unwire(self.actors[name], lane)
         self.lanes.clear()
         self.actors.clear()
+
+    def _unwire(self, actor: QueueActor, lane: Lane) -> None:
+        actor.detach(lane)
+        if self.is_parking:
+            lane.sender_gate.observer = NOBODY
+
+    def let_go(self) -> None:
+        """The channel has ended and nothing is left to do: nothing leads back to it."""
+        self.is_waiting = False
+        self.give_back = _give_nothing_back
+        self.causes = NO_CAUSES
+        del self.channel
+
+
+def _give_nothing_back(message: Message, code: int, text: str) -> None:
+    """A basic.return of a channel that has ended is not written."""
 
 
 def with_consumers(lanes: list[Lane]) -> list[Lane]:
