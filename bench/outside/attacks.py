@@ -98,16 +98,16 @@ def topics(it: Attacker) -> int:
 
 
 def headers(it: Attacker) -> int:
-    """Bindings with as many arguments as there may be, and messages that agree with nearly all."""
+    """Bindings with as many arguments as there may be, and messages that agree with all."""
     link = it.connect()
     link.call(1, 40, 10, bytes(2) + short("h") + short("headers") + NO_ARGUMENTS)
     link.declare("matched", arguments={"x-max-length": 10})
     values: dict[str, str | int | bool] = {f"k{number}": number for number in range(250)}
     for number in range(it.count(390)):
-        one = table({**values, "last": number})
-        link.call(1, 50, 20, bytes(2) + short("matched") + short("h") + short("") + b"\x00" + one)
+        where = short("matched") + short("h") + short(f"{number}")
+        link.call(1, 50, 20, bytes(2) + where + b"\x00" + table(values))
     it.begin()
-    properties = struct.pack(">H", 0x2000) + table({**values, "last": -1})
+    properties = struct.pack(">H", 0x2000) + table(values)
     message = method(1, 60, 40, bytes(2) + short("h") + short("") + b"\x00")
     message += frame(FRAME_HEADER, 1, struct.pack(">HHQ", 60, 0, 1) + properties)
     message += frame(FRAME_BODY, 1, b"x")

@@ -59,8 +59,8 @@ def look(broker: LiveBroker, began: float) -> Look:
         rss_mb(pid),
         len(list(Path(f"/proc/{pid}/fd").iterdir())),
         len(list(Path(f"/proc/{pid}/task").iterdir())),
-        len(status["connections"]),
-        len(status["queues"]),
+        sum(status["connections"].values()),
+        status["queues"]["count"],
     )
 
 
@@ -116,8 +116,8 @@ def left_over(broker: LiveBroker, first: Look, began: float) -> list[str]:
     until = time.monotonic() + LEFT_S
     while (last := look(broker, began)).connections and time.monotonic() < until:
         time.sleep(0.5)
-    status: dict[str, Any] = ask(str(broker.control), {"op": "status"}, 30.0)
-    strange = sorted({name.rpartition("/")[2] for name in status["queues"]} - LASTING)
+    listing: dict[str, Any] = ask(str(broker.control), {"op": "queues", "limit": 10_000}, 30.0)
+    strange = sorted({row["name"].rpartition("/")[2] for row in listing["queues"]} - LASTING)
     found = [f"queues are left: {', '.join(strange)}"] if strange else []
     if last.connections:
         found.append(f"{last.connections} connections are left")

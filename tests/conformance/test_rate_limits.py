@@ -138,6 +138,6 @@ def test_acks_on_a_limited_connection_are_handled_promptly(limited: Broker, name
 
 
 def unacked(broker: Broker, queue: str) -> int:
-    queues = broker.asked("status")["queues"]
-    assert isinstance(queues, dict)
-    return int(queues[f"queue:/{queue}"]["messages_unacknowledged"])
+    rows = broker.asked("queues", name=queue)["queues"]
+    assert isinstance(rows, list)
+    return int(rows[0]["messages_unacknowledged"])

@@ -44,7 +44,7 @@ from penstock.broker.session.entry_limits import USER, Limits
 from penstock.broker.session.guessing import Guessing
 from penstock.broker.session.negotiate import Negotiator
 from penstock.broker.session.permissions import Permissions
-from penstock.broker.session.recheck import Recheck
+from penstock.broker.session.recheck import Recheck, RecheckAll
 from penstock.broker.session.session import SessionHost
 from penstock.broker.settings.depth_setting import DepthSettings, add_depth_setting
 from penstock.broker.settings.hop_watch import HopWatch
@@ -408,13 +408,19 @@ class Broker:
 
     def _rights_changed(self, user: str, vhost: str) -> None:
         """Operations ask anew by themselves; consumers that are there do not."""
-        for connection in self.limits.connections_in(USER, user):
-            negotiator = self.negotiators[connection.name]
+
+        def recheck(connection: Connection) -> Recheck | None:
+            negotiator = self.negotiators.get(connection.name)
+            if negotiator is None or negotiator.token is not None:
+                return None
             session, verbs = negotiator.session, negotiator.verbs
             if session is None or verbs is None or session.vhost.name != vhost:
-                continue
-            if negotiator.token is None:
-                self.cleanup.begin(Recheck(connection, verbs, session.rights))
+                return None
+            return Recheck(connection, verbs, session.rights)
+
+        connections = self.limits.connections_in(USER, user)
+        if connections:
+            self.cleanup.begin(RecheckAll(connections, recheck))
 
     def drop_user(self, name: str) -> None:
         """`name` can log in no more, and its permissions and limits are gone; connections stay."""

@@ -11,14 +11,15 @@ from penstock.broker.admin.answers import (
     Accounts,
     AlarmRow,
     AlarmsAnswer,
+    CauseRow,
     Changes,
     QueueCauses,
     SettingRows,
 )
 from penstock.broker.admin.flow_edges import SORTS as EDGE_SORTS
-from penstock.broker.admin.flow_edges import EdgeRow, Edges
+from penstock.broker.admin.flow_edges import EdgeRow, Edges, rank
 from penstock.broker.admin.flow_top import SORTS as TOP_SORTS
-from penstock.cli.asking import RunningBroker, asking, limited, print_json
+from penstock.cli.asking import Listed, RunningBroker, asking, listing, print_json
 from penstock.cli.flow_top import TopOptions, run_top
 from penstock.cli.tables import FAINT, RED, Cell, columns, console, say, say_more, show, table
 from penstock.server.control.control_client import ask
@@ -35,12 +36,11 @@ def flow() -> None:
 
 
 @flow.command()
-@asking
-@limited
+@listing
 @click.option("--vhost", default="", help="Only this virtual host.")
 @click.option("--blocked", is_flag=True, help="Only hops over which nothing may be handed now.")
 @click.option("--sort", type=click.Choice(EDGE_SORTS), default="blocked", show_default=True)
-def edges(broker: RunningBroker, limit: int, vhost: str, blocked: bool, sort: str) -> None:
+def edges(broker: RunningBroker, limit: int | None, vhost: str, blocked: bool, sort: str) -> None:
     """List the hops: who hands to whom, what is left of the window, who waits, and since when.
 
     LEFT is what the sender may still hand over, of its window in messages; IN FLIGHT what the
@@ -50,14 +50,18 @@ def edges(broker: RunningBroker, limit: int, vhost: str, blocked: bool, sort: st
 
     Exit status: 0 nothing is blocked, 3 some hop is.
     """
-    request = {"do": "edges", "vhost": vhost, "blocked": blocked, "sort": sort, "limit": limit}
-    answer = broker.show(FLOW | request, Edges, show_edges)
+    request = {"do": "edges", "vhost": vhost, "blocked": blocked, "sort": sort}
+
+    def place(row: EdgeRow) -> tuple[tuple[int, int], str, str]:
+        return rank(row, sort), row.sender, row.receiver
+
+    listed = Listed({"edges": EdgeRow}, place)
+    answer = broker.show_all(FLOW | request, Edges, show_edges, listed, limit)
     sys.exit(HELD if answer.blocked else 0)
 
 
 @flow.command()
-@asking
-@limited
+@listing
 @click.option("--vhost", default="", help="Only this virtual host.")
 @click.option(
     "--of",
@@ -67,7 +71,9 @@ def edges(broker: RunningBroker, limit: int, vhost: str, blocked: bool, sort: st
     default=None,
     help="Who caused what rests in this queue.",
 )
-def accounts(broker: RunningBroker, limit: int, vhost: str, of: tuple[str, str] | None) -> None:
+def accounts(
+    broker: RunningBroker, limit: int | None, vhost: str, of: tuple[str, str] | None
+) -> None:
     """Show the ledger: who has how much work outstanding, and whose messages rest in queues.
 
     DEBT is work under way (mailboxes, bytes that wait for sockets), STORED what rests in queues,
@@ -79,11 +85,13 @@ def accounts(broker: RunningBroker, limit: int, vhost: str, of: tuple[str, str] 
     if of is not None:
         if of[0] != "queue":
             raise click.UsageError(f"--of {of[0]}: only `--of queue NAME` is known")
-        causes = {"do": "accounts", "queue": of[1], "limit": limit}
-        broker.show(FLOW | causes, QueueCauses, show_causes)
+        causes = {"do": "accounts", "queue": of[1]}
+        listed = Listed({"rows": CauseRow}, lambda row: (-row.bytes, row.account))
+        broker.show_all(FLOW | causes, QueueCauses, show_causes, listed, limit)
         return
-    request = {"do": "accounts", "vhost": vhost, "limit": limit}
-    answer = broker.show(FLOW | request, Accounts, show_accounts)
+    request = {"do": "accounts", "vhost": vhost}
+    listed = Listed({"accounts": AccountRow})
+    answer = broker.show_all(FLOW | request, Accounts, show_accounts, listed, limit)
     sys.exit(HELD if any(row.is_held or row.held_by for row in answer.accounts) else 0)
 
 
@@ -212,7 +220,7 @@ def show_edges(answer: Edges) -> None:
             line[-1:-1] = [_parked(row)]
     show(screen, table(shown, cells))
     say(screen, f"{total} hops, {answer.blocked} blocked")
-    say_more(screen, answer.matching - len(answer.edges), "hops")
+    say_more(screen, len(answer.edges), answer.matching, "hops")
 
 
 def _is_near(row: EdgeRow) -> bool:
@@ -298,7 +306,7 @@ def show_accounts(answer: Accounts) -> None:
         for row, line in zip(rows, cells, strict=True):
             line[-1:-1] = [amount(row.paged_messages), size(row.paged_bytes)]
     show(screen, table(shown, cells))
-    say_more(screen, answer.connections_more, "connections")
+    say_more(screen, answer.total - answer.connections_more, answer.total, "connections")
 
 
 def _account(row: AccountRow) -> list[Cell | str]:
@@ -345,7 +353,7 @@ def show_causes(answer: QueueCauses) -> None:
         for row in answer.rows
     ]
     show(screen, table(CAUSE_COLUMNS, cells, answer.queue))
-    say_more(screen, answer.more, "accounts")
+    say_more(screen, len(answer.rows), answer.total, "accounts")
 
 
 def show_alarms(answer: AlarmsAnswer) -> None:

@@ -6,9 +6,9 @@ from typing import Final
 import click
 
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.answers import LimitListing, LimitsOf
-from penstock.cli.asking import RunningBroker, asking
-from penstock.cli.tables import RED, Cell, columns, console, say, show, table
+from penstock.broker.admin.answers import LimitListing, LimitRow, LimitsOf
+from penstock.cli.asking import Listed, RunningBroker, asking, listing
+from penstock.cli.tables import RED, Cell, columns, console, say, say_more, show, table
 
 KINDS: Final = ("vhost", "user")
 LIMITS: Final[dict[str, object]] = {"op": "limits"}
@@ -17,18 +17,18 @@ COLUMNS: Final = columns("OF NAME:name LIMIT USED:number ALLOWED:number")
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-@asking
-def limits(context: click.Context, broker: RunningBroker) -> None:
+@listing
+def limits(context: click.Context, broker: RunningBroker, limit: int | None) -> None:
     """List the virtual hosts and users that have a limit, and how much of it is used."""
     if context.invoked_subcommand is None:
-        _list(broker)
+        _list(broker, limit)
 
 
 @limits.command("list")
-@asking
-def list_(broker: RunningBroker) -> None:
+@listing
+def list_(broker: RunningBroker, limit: int | None) -> None:
     """The same."""
-    _list(broker)
+    _list(broker, limit)
 
 
 @limits.command("set")
@@ -83,8 +83,9 @@ def _say(answer: LimitsOf) -> None:
     say(console(), f"{answer.kind} '{answer.name}': {said}")
 
 
-def _list(broker: RunningBroker) -> None:
-    broker.show(LIMITS | {"do": "list"}, LimitListing, _show)
+def _list(broker: RunningBroker, limit: int | None) -> None:
+    listed = Listed({"limits": LimitRow})
+    broker.show_all(LIMITS | {"do": "list"}, LimitListing, _show, listed, limit)
 
 
 def _show(answer: LimitListing) -> None:
@@ -99,3 +100,4 @@ def _show(answer: LimitListing) -> None:
             style = RED if used >= allowed else ""
             cells.append([row.kind, row.name, key, Cell(str(used), style), str(allowed)])
     show(screen, table(COLUMNS, cells))
+    say_more(screen, len(answer.limits), answer.total, "virtual hosts and users")

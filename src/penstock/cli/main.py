@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "run": "penstock.cli.run:run",
     "why": "penstock.cli.status:why",
     "flow": "penstock.cli.flow:flow",
+    "connections": "penstock.cli.status:connections",
     "queues": "penstock.cli.queues:queues",
     "limits": "penstock.cli.limits:limits",
     "users": "penstock.cli.users:users",

@@ -3,10 +3,16 @@
 from typing import Final
 
 import click
+from msgspec import Struct
 
-from penstock.broker.admin.answers import Changed, PermissionListing
-from penstock.cli.asking import RunningBroker, asking
-from penstock.cli.tables import columns, console, say, show, table
+from penstock.broker.admin.answers import (
+    Changed,
+    PermissionListing,
+    PermissionRow,
+    TopicPermissionRow,
+)
+from penstock.cli.asking import Listed, RunningBroker, asking, listing
+from penstock.cli.tables import columns, console, say, say_more, show, table
 
 PERMISSIONS: Final[dict[str, object]] = {"op": "permissions"}
 COLUMNS: Final = columns("USER:name VHOST:name CONFIGURE:prose WRITE:prose READ:prose")
@@ -16,20 +22,20 @@ VHOST: Final = click.option("--vhost", default="/", show_default=True, help="Whe
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-@asking
-def permissions(context: click.Context, broker: RunningBroker) -> None:
+@listing
+def permissions(context: click.Context, broker: RunningBroker, limit: int | None) -> None:
     """List what users may do, or change it. A pattern is searched for in names, "" is in none."""
     if context.invoked_subcommand is None:
-        _list(broker, "", "")
+        _list(broker, "", "", limit)
 
 
 @permissions.command("list")
 @click.option("--user", default="", help="Only this user.")
 @click.option("--vhost", default="", help="Only this virtual host.")
-@asking
-def list_(user: str, vhost: str, broker: RunningBroker) -> None:
+@listing
+def list_(user: str, vhost: str, broker: RunningBroker, limit: int | None) -> None:
     """The same, of one user or one virtual host."""
-    _list(broker, user, vhost)
+    _list(broker, user, vhost, limit)
 
 
 @permissions.command("set")
@@ -89,9 +95,13 @@ def _ask(broker: RunningBroker, request: dict[str, object]) -> None:
     broker.show(PERMISSIONS | request, Changed, lambda answer: say(console(), answer.said))
 
 
-def _list(broker: RunningBroker, user: str, vhost: str) -> None:
+def _list(broker: RunningBroker, user: str, vhost: str, limit: int | None) -> None:
     request = {"do": "list", "user": user, "vhost": vhost}
-    broker.show(PERMISSIONS | request, PermissionListing, _show)
+    kinds: dict[str, type[Struct]] = {
+        "permissions": PermissionRow,
+        "topic_permissions": TopicPermissionRow,
+    }
+    broker.show_all(PERMISSIONS | request, PermissionListing, _show, Listed(kinds), limit)
 
 
 def _show(answer: PermissionListing) -> None:
@@ -101,5 +111,5 @@ def _show(answer: PermissionListing) -> None:
     if answer.topic_permissions:
         keys = [[r.user, r.vhost, r.exchange, r.write, r.read] for r in answer.topic_permissions]
         show(screen, table(TOPICS, keys))
-    if answer.is_cut:
-        say(screen, "there are more; ask for one --user or --vhost")
+    shown = len(rows) + len(answer.topic_permissions)
+    say_more(screen, shown, answer.total, "permissions")

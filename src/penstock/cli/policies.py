@@ -1,14 +1,18 @@
 """`penstock policies`: rules for queues and exchanges by their names, in a running broker."""
 
 import json
+from typing import Final
 
 import click
+from msgspec import Struct
 
 from penstock.base.errors import OperatorError
 from penstock.base.policy import APPLY_TO, shown
-from penstock.cli.asking import RunningBroker, asking, print_json
+from penstock.cli.asking import Listed, RunningBroker, asking, print_json
 from penstock.cli.tables import FAINT, columns, console, say, show, table
 from penstock.server.control.control_client import ask
+
+POLICIES: Final = Listed({"policies": Struct})
 
 
 @click.group(invoke_without_command=True)
@@ -127,8 +131,8 @@ def _changed(answer: dict[str, object]) -> str:
 def _list(broker: RunningBroker, vhost: str, kinds: tuple[bool, ...]) -> None:
     found: dict[str, list[dict[str, object]]] = {}
     for is_operator in kinds:
-        answer = _ask(broker, {"do": "list", "vhost": vhost, "operator": is_operator})
-        rows = answer["policies"]
+        question = {"op": "policies", "do": "list", "vhost": vhost, "operator": is_operator}
+        rows = broker.pages(question, POLICIES, None)["policies"]
         assert isinstance(rows, list), "the broker answers so"
         found["operator_policies" if is_operator else "policies"] = rows
     if broker.form == "json":

@@ -1,7 +1,7 @@
 """`penstock queues`: what is in the queues of a running broker, by which rules, and what they gave
 up; pausing and resuming one, ending a group that reads one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import click
@@ -15,11 +15,16 @@ from penstock.broker.admin.answers import (
     ReaderListing,
     ReaderRow,
 )
-from penstock.cli.asking import RunningBroker, asking, limited
+from penstock.cli.asking import Listed, RunningBroker, asking, listing
 from penstock.cli.tables import RED, Cell, Column, columns, console, say, say_more, show, table
 from penstock.server.control.questions_queues import SORTS
 from penstock.telemetry.words import amount, duration, size
 
+ORDERS: Final[dict[str, Callable[[QueueRow], tuple[float, str]]]] = {
+    "ready": lambda row: (-row.messages_ready, row.name),
+    "bytes": lambda row: (-row.bytes, row.name),
+    "rate": lambda row: (-row.in_rate, row.name),
+}
 YELLOW: Final = "yellow"
 STYLES: Final = {"full": RED, "deep": RED, "damaged": RED, "paused": YELLOW}
 """Of states, red where a queue takes nothing."""
@@ -41,12 +46,11 @@ _COLUMNS_OF_THEIR_OWN: Final = frozenset({"queue-type", "offsets", "segments", "
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-@asking
-@limited
+@listing
 @click.option("--vhost", default="", help="Only this virtual host.")
 @click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True)
 def queues(
-    context: click.Context, broker: RunningBroker, limit: int, vhost: str, sort: str
+    context: click.Context, broker: RunningBroker, limit: int | None, vhost: str, sort: str
 ) -> None:
     """List queues: what is ready and unanswered, rates, rules in force, and what was dropped.
 
@@ -59,8 +63,9 @@ def queues(
     many they dropped.
     """
     if context.invoked_subcommand is None:
-        request = {"op": "queues", "do": "list", "vhost": vhost, "sort": sort, "limit": limit}
-        broker.show(request, QueueListing, _show_queues)
+        request: dict[str, object] = {"op": "queues", "do": "list", "vhost": vhost, "sort": sort}
+        listed = Listed({"queues": QueueRow}, ORDERS.get(sort))
+        broker.show_all(request, QueueListing, _show_queues, listed, limit)
 
 
 @queues.command()
@@ -94,10 +99,9 @@ def release(name: str, group: str, broker: RunningBroker) -> None:
 
 
 @queues.command()
-@limited
 @click.option("--vhost", default="", help="Only this virtual host.")
-@asking
-def readers(broker: RunningBroker, limit: int, vhost: str) -> None:
+@listing
+def readers(broker: RunningBroker, limit: int | None, vhost: str) -> None:
     """List who leases messages of queues or reads streams as a group: Spark queries, by name.
 
     LAG and BYTES are what came and is not done with, BEHIND how long the first of it has been
@@ -105,8 +109,13 @@ def readers(broker: RunningBroker, limit: int, vhost: str) -> None:
     HELD is how long publishers were held because of it, since the queue is there; of a leased queue
     because of all of its consumers. Who is furthest behind comes first.
     """
-    request = {"op": "queues", "do": "readers", "vhost": vhost, "limit": limit}
-    broker.show(request, ReaderListing, _show_readers)
+    request: dict[str, object] = {"op": "queues", "do": "readers", "vhost": vhost}
+    listed = Listed({"readers": ReaderRow}, _lag)
+    broker.show_all(request, ReaderListing, _show_readers, listed, limit)
+
+
+def _lag(row: ReaderRow) -> tuple[float, float, str, str]:
+    return -row.lag_seconds, -row.lag_messages, row.queue, row.group
 
 
 def _show_readers(answer: ReaderListing) -> None:
@@ -115,7 +124,7 @@ def _show_readers(answer: ReaderListing) -> None:
         say(screen, "no readers that keep their place with the broker")
         return
     show(screen, table(READER_COLUMNS, [_reader(row) for row in answer.readers]))
-    say_more(screen, answer.total - len(answer.readers), "readers")
+    say_more(screen, len(answer.readers), answer.total, "readers")
 
 
 def _reader(row: ReaderRow) -> list[Cell | str]:
@@ -160,7 +169,7 @@ def _show_queues(answer: QueueListing) -> None:
     streams = [row for row in rows if _is_stream(row)]
     if streams:
         show(screen, table(*columns_used(STREAM_COLUMNS, [stream_cells(row) for row in streams])))
-    say_more(screen, answer.total - len(rows), "queues")
+    say_more(screen, len(rows), answer.total, "queues")
     _say_duplicates(screen, answer)
 
 

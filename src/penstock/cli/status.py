@@ -1,19 +1,21 @@
-"""Commands that ask a running broker: why, status."""
+"""Commands that ask a running broker: why, status, connections."""
 
 import sys
-from collections import Counter
+from typing import Final
 
 import click
 
 from penstock.base.quantities import parse_duration_ns
-from penstock.broker.admin.answers import Status
-from penstock.cli.asking import FORM, RunningBroker, placed, print_json
+from penstock.broker.admin.answers import ConnectionListing, ConnectionRow, Status
+from penstock.cli.asking import FORM, Listed, RunningBroker, listing, placed, print_json
+from penstock.cli.tables import columns, console, say, say_more, show, table
 from penstock.explain.asking import WHY_KINDS
 from penstock.server.boot.log_lines import printable
 from penstock.server.control.control_client import ask
 from penstock.telemetry.words import size
 
 NS_PER_S = 1_000_000_000
+COLUMNS: Final = columns("CONNECTION:name CALLED:name USER:name VHOST:name STATE CHANNELS:number")
 
 
 @click.command()
@@ -57,17 +59,16 @@ def status(path: str, form: str) -> None:
 
 
 def _show_status(answer: Status) -> None:
-    states = Counter(answer.connections.values())
+    states = answer.connections
     held = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    queues = answer.queues.values()
-    ready = sum(one.messages_ready for one in queues)
-    unacknowledged = sum(one.messages_unacknowledged for one in queues)
+    queues = answer.queues
+    ready, unacknowledged = queues.messages_ready, queues.messages_unacknowledged
     lines = [
         ("version", f"penstock {answer.version}, {answer.build}"),
         ("profile", answer.profile),
         ("memory", f"{size(answer.memory_bytes)}, alarm above {size(answer.memory_high_bytes)}"),
-        ("connections", f"{len(answer.connections)}" + (f": {held}" if held else "")),
-        ("queues", f"{len(queues)}, {ready:,} messages ready, {unacknowledged:,} unacknowledged"),
+        ("connections", f"{sum(states.values())}" + (f": {held}" if held else "")),
+        ("queues", f"{queues.count}, {ready:,} messages ready, {unacknowledged:,} unacknowledged"),
         ("sync", answer.sync or "nothing is kept on disk"),
     ]
     lines += [("alarm", f"{name}: {text}") for name, text in answer.alarms.items()]
@@ -77,3 +78,26 @@ def _show_status(answer: Status) -> None:
         lines.append(("failure", answer.failure))
     for name, said in lines:
         click.echo(f"{name:<12} {printable(said)}")
+
+
+@click.command()
+@click.option("--vhost", default="", help="Only those to this virtual host.")
+@listing
+def connections(broker: RunningBroker, limit: int | None, vhost: str) -> None:
+    """List connections: address, what the client calls itself, user, and whether it is held."""
+    request: dict[str, object] = {"op": "connections", "do": "list", "vhost": vhost}
+    listed = Listed({"connections": ConnectionRow})
+    broker.show_all(request, ConnectionListing, _show_connections, listed, limit)
+
+
+def _show_connections(answer: ConnectionListing) -> None:
+    screen = console()
+    if not answer.connections:
+        say(screen, "no connections")
+        return
+    rows = [
+        [row.name, row.called, row.user, row.vhost, row.state, str(row.channels)]
+        for row in answer.connections
+    ]
+    show(screen, table(COLUMNS, rows))
+    say_more(screen, len(rows), answer.total, "connections")

@@ -4,13 +4,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
+import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import STORE_SEGMENT_BYTES
-from penstock.cli.asking import FORM_SHOWN, print_json
+from penstock.cli.asking import FORM_SHOWN, PAGE_ROWS, print_json
 from penstock.cli.tables import RED, columns, console, more, say, show, table
 from penstock.server.boot.config_file import read_config
 from penstock.server.control.control_client import ask, control_path
@@ -78,7 +79,7 @@ def stats(data: str, config_path: str, form: str, port: int, control: str) -> No
             "one of the two"
         )
     if port or control:
-        rows = ask(control or control_path(port), {"op": "store"})["vhosts"]
+        rows = _asked(control or control_path(port))
     else:
         with _stores(data, config_path).held() as found:
             rows = [
@@ -92,6 +93,22 @@ def stats(data: str, config_path: str, form: str, port: int, control: str) -> No
         print_json({"vhosts": rows})
     else:
         _say_stats(rows)
+
+
+def _asked(path: str) -> list[dict[str, Any]]:
+    """The virtual hosts of a running broker, with the queues and streams of every page."""
+    found: dict[str, dict[str, Any]] = {}
+    after: object = ""
+    while True:
+        page = ask(path, {"op": "store", "limit": PAGE_ROWS, "after": after})
+        for row in msgspec.convert(page["vhosts"], list[dict[str, Any]]):
+            known = found.setdefault(row["vhost"], row)
+            if known is not row:
+                known["queues"] += row["queues"]
+                known["streams"] += row["streams"]
+        after = page["next"]
+        if not after:
+            return list(found.values())
 
 
 @store.command()

@@ -116,11 +116,12 @@ def say(screen: Console, line: str, style: str = "") -> None:
 
 
 def more(count: int, what: str) -> str:
-    """What stands below a table that is cut: `… 312 more edges`."""
+    """What stands below a table that is cut: `… 312 more findings`."""
     return f"… {count} more {what}; --limit shows more" if count > 0 else ""
 
 
-def say_more(screen: Console, count: int, what: str) -> None:
-    """The same on a line of its own; nothing for a table that is whole."""
-    if count > 0:
-        say(screen, more(count, what), FAINT)
+def say_more(screen: Console, shown: int, total: int, what: str) -> None:
+    """Below the table of a listing that goes on: how much of it there is, and how to see it."""
+    if total > shown:
+        line = f"… {total - shown} more of {total} {what}; --limit shows more, --format json all"
+        say(screen, line, FAINT)

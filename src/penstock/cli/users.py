@@ -7,10 +7,10 @@ from typing import Final
 import click
 
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.answers import Changed, UserListing
+from penstock.broker.admin.answers import Changed, UserListing, UserRow
 from penstock.broker.session.passwords import NEW_HASHING, hash_password, salt_bytes
-from penstock.cli.asking import RunningBroker, asking
-from penstock.cli.tables import columns, console, say, show, table
+from penstock.cli.asking import Listed, RunningBroker, asking, listing
+from penstock.cli.tables import columns, console, say, say_more, show, table
 
 USERS: Final[dict[str, object]] = {"op": "users"}
 COLUMNS: Final = columns("USER:name TAGS:name CONNECTIONS:number LIMITS:name FROM")
@@ -19,18 +19,18 @@ PASSWORD: Final = click.argument("password", default="")
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-@asking
-def users(context: click.Context, broker: RunningBroker) -> None:
+@listing
+def users(context: click.Context, broker: RunningBroker, limit: int | None) -> None:
     """List the users, or change them. Changes reach open connections, and survive a restart."""
     if context.invoked_subcommand is None:
-        _list(broker)
+        _list(broker, limit)
 
 
 @users.command("list")
-@asking
-def list_(broker: RunningBroker) -> None:
+@listing
+def list_(broker: RunningBroker, limit: int | None) -> None:
     """The same."""
-    _list(broker)
+    _list(broker, limit)
 
 
 @users.command()
@@ -97,8 +97,9 @@ def _ask(broker: RunningBroker, request: dict[str, object]) -> None:
     broker.show(USERS | request, Changed, lambda answer: say(console(), answer.said))
 
 
-def _list(broker: RunningBroker) -> None:
-    broker.show(USERS | {"do": "list"}, UserListing, _show)
+def _list(broker: RunningBroker, limit: int | None) -> None:
+    listed = Listed({"users": UserRow})
+    broker.show_all(USERS | {"do": "list"}, UserListing, _show, listed, limit)
 
 
 def _show(answer: UserListing) -> None:
@@ -112,4 +113,6 @@ def _show(answer: UserListing) -> None:
         ]
         for row in answer.users
     ]
-    show(console(), table(COLUMNS, rows))
+    screen = console()
+    show(screen, table(COLUMNS, rows))
+    say_more(screen, len(rows), answer.total, "users")

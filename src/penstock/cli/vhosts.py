@@ -5,9 +5,9 @@ from typing import Final
 import click
 
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.answers import Changed, VhostListing
-from penstock.cli.asking import RunningBroker, asking
-from penstock.cli.tables import columns, console, say, show, table
+from penstock.broker.admin.answers import Changed, VhostListing, VhostRow
+from penstock.cli.asking import Listed, RunningBroker, asking, listing
+from penstock.cli.tables import columns, console, say, say_more, show, table
 
 VHOSTS: Final[dict[str, object]] = {"op": "vhosts"}
 COLUMNS: Final = columns("VHOST:name QUEUES:number MESSAGES:number CONNECTIONS:number LIMITS FROM")
@@ -15,18 +15,18 @@ COLUMNS: Final = columns("VHOST:name QUEUES:number MESSAGES:number CONNECTIONS:n
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-@asking
-def vhosts(context: click.Context, broker: RunningBroker) -> None:
+@listing
+def vhosts(context: click.Context, broker: RunningBroker, limit: int | None) -> None:
     """List the virtual hosts, or change them. What is made here survives a restart."""
     if context.invoked_subcommand is None:
-        _list(broker)
+        _list(broker, limit)
 
 
 @vhosts.command("list")
-@asking
-def list_(broker: RunningBroker) -> None:
+@listing
+def list_(broker: RunningBroker, limit: int | None) -> None:
     """The same."""
-    _list(broker)
+    _list(broker, limit)
 
 
 @vhosts.command()
@@ -56,8 +56,9 @@ def _ask(broker: RunningBroker, request: dict[str, object]) -> None:
     broker.show(VHOSTS | request, Changed, lambda answer: say(console(), answer.said))
 
 
-def _list(broker: RunningBroker) -> None:
-    broker.show(VHOSTS | {"do": "list"}, VhostListing, _show)
+def _list(broker: RunningBroker, limit: int | None) -> None:
+    listed = Listed({"vhosts": VhostRow})
+    broker.show_all(VHOSTS | {"do": "list"}, VhostListing, _show, listed, limit)
 
 
 def _show(answer: VhostListing) -> None:
@@ -74,5 +75,4 @@ def _show(answer: VhostListing) -> None:
         for row in answer.vhosts
     ]
     show(screen, table(COLUMNS, rows))
-    if answer.is_cut:
-        say(screen, f"there are more; the first {len(rows)} are shown")
+    say_more(screen, len(rows), answer.total, "virtual hosts")

@@ -146,8 +146,7 @@ def named(windows: Mapping[str, ActorWindow]) -> dict[str, ActorWindow]:
 
 def naming(windows: Mapping[str, ActorWindow]) -> Generator[float, None, dict[str, ActorWindow]]:
     """The same in steps of STEP_NAMES."""
-    names = Names(windows)
-    yield 0.0
+    names = yield from names_in_steps(windows)
     if not names.by_address and not names.leases:
         return dict(windows)
     answer: dict[str, ActorWindow] = {}
@@ -159,28 +158,34 @@ def naming(windows: Mapping[str, ActorWindow]) -> Generator[float, None, dict[st
     return answer
 
 
+def names_in_steps(windows: Mapping[str, ActorWindow]) -> Generator[float, None, "Names"]:
+    """The names in `windows`, in steps."""
+    names = Names({})
+    yield from names.reading(windows)
+    return names
+
+
 class Names:
     """What each address is called. by_address: without a kind; empty if no client gave a name;
     leases: what a consumer that is a lease is called in place of its group."""
 
     def __init__(self, windows: Mapping[str, ActorWindow]) -> None:
-        given = {
-            name_of(actor): _clean(window.labels["name"])
-            for actor, window in windows.items()
-            if window.kind == "conn" and window.labels.get("name", "").strip()
-        }
-        bearers: dict[str, int] = {}
-        for name in given.values():
-            bearers[name] = bearers.get(name, 0) + 1
-        self.by_address = {
-            address: name
-            if bearers[name] == 1 and f"conn:{name}" not in windows
-            else f"{name}@{address}"
-            for address, name in given.items()
-        }
+        self.by_address: dict[str, str] = {}
         self.leases: dict[str, str] = {}
+        whole(self.reading(windows))
+
+    def reading(self, windows: Mapping[str, ActorWindow]) -> Generator[float, None, None]:
+        """Take the names in `windows`, in steps of STEP_NAMES."""
+        given: dict[str, str] = {}
+        bearers: dict[str, int] = {}
         taken: set[str] = set()
-        for actor, window in windows.items():
+        for index, (actor, window) in enumerate(windows.items()):
+            if index % STEP_NAMES == STEP_NAMES - 1:
+                yield 0.0
+            if window.kind == "conn" and window.labels.get("name", "").strip():
+                name = _clean(window.labels["name"])
+                given[name_of(actor)] = name
+                bearers[name] = bearers.get(name, 0) + 1
             if LEASE in window.labels:
                 label = _clean(window.labels[LEASE])
                 # One query may read several queues by groups of one name each.
@@ -188,6 +193,11 @@ class Names:
                     label = f"{label} {name_of(actor).partition('@conn:')[0]}"
                 taken.add(label)
                 self.leases[actor] = label
+        for index, (address, name) in enumerate(given.items()):
+            is_alone = bearers[name] == 1 and f"conn:{name}" not in windows
+            self.by_address[address] = name if is_alone else f"{name}@{address}"
+            if index % STEP_NAMES == STEP_NAMES - 1:
+                yield 0.0
 
     def of(self, actor: str) -> str:
         """The id `actor` is shown by."""

@@ -32,6 +32,10 @@ class GateObserver:
         """A grant of `messages` to `sender` is kept until this gate opens."""
 
 
+NOBODY: Final = GateObserver()
+"""In place of an observer that has ended: nothing leads from the gate to it then."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Deferred:
     """Something that is released when a gate opens; nominal base of Hop. What waits for a gate that

@@ -12,15 +12,20 @@ from mypy_extensions import i64
 
 from penstock.routing.bindings import Binding, BindingBounds, Bindings
 from penstock.routing.destination import Destination
+from penstock.routing.search import Search
 
 ALTERNATE_ARGUMENT: Final = "alternate-exchange"
 
 
 class Topology:
     """Hears of every change to the exchanges and queue names that belong to it, and keeps what its
-    exchanges share: the router."""
+    exchanges share: the router. search: of the publish that is being routed, None for one whose
+    matches are made in one piece."""
 
-    __slots__ = ()
+    __slots__ = ("search",)
+
+    def __init__(self) -> None:
+        self.search: Search | None = None
 
     def binding_added(self, exchange: "Exchange", destination: Destination, is_first: bool) -> None:
         """`exchange` got a binding to `destination`; `is_first`: it had none to it before."""

@@ -82,6 +82,7 @@ class Router(Topology):
     def __init__(self, lookup: QueueLookup, hops_max: int = EXCHANGE_HOPS_MAX.default) -> None:
         if hops_max < 1:
             raise AssertionError(f"hops_max must be at least 1, not {hops_max}")
+        super().__init__()
         self._hops_max = hops_max
         self._exchanges: dict[str, Exchange] = {}
         self._sources: dict[Destination, dict[Exchange, None]] = {}

@@ -84,7 +84,10 @@ def test_edges_as_json_have_stable_keys(broker: BrokerProcess, channel: Blocking
     (edge,) = rows(answer, "edges")
     assert list(edge) == EDGE_KEYS.split()
     assert (edge["kind"], edge["vhost"], edge["window_messages"]) == ("channel_queue", "/", 400)
-    assert "… 1 more hops" in broker.flow("edges", "--limit", "1").out
+    assert (
+        "… 1 more of 2 hops; --limit shows more, --format json all"
+        in broker.flow("edges", "--limit", "1").out
+    )
 
 
 def test_accounts_show_the_tree_and_what_is_stored(

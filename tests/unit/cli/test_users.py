@@ -38,7 +38,7 @@ def test_a_user_from_beginning_to_end(broker: BrokerProcess) -> None:
     broker.said(permissions, "set", "app", "^app", "^(app|amq\\.default$)", "^app")
     broker.said(permissions, "set-topic", "app", "amq.topic", "^{username}", "")
     found = json.loads(broker.said(permissions, "list", options=("--format", "json")).out)
-    assert [row["user"] for row in found["permissions"]] == ["guest", "app"]
+    assert [row["user"] for row in found["permissions"]] == ["app", "guest"]
     assert [row["exchange"] for row in found["topic_permissions"]] == ["amq.topic"]
     assert "amq.topic" in broker.said(permissions, "list", options=("--user", "app")).out
     opened = connection(broker, "app", "pw")

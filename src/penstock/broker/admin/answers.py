@@ -1,8 +1,10 @@
 """What commands show of a running broker: every answer, for the broker and the commands alike.
 
 The control socket writes these as JSON, and commands read them back as the same classes. A field is
-called as RabbitMQ's management interface calls it where it has the same thing. Rows of `flow edges`
-and `flow top` stand beside what makes them, broker/admin/flow_edges and flow_top.
+called as RabbitMQ's management interface calls it where it has the same thing. Listings come in
+pages (broker/admin/paging): `total` counts all rows that were asked for, `next` is where the next
+page begins, "" where none does. Rows of `flow edges` and `flow top` stand beside what makes them,
+broker/admin/flow_edges and flow_top.
 """
 
 from msgspec import Struct
@@ -53,11 +55,12 @@ class DeduplicatingRow(Struct, frozen=True):
 
 
 class QueueListing(Struct, frozen=True):
-    """total: of the queues that were asked for, those left out included."""
+    """exchanges: of the first page."""
 
     queues: list[QueueRow]
     total: int
     exchanges: list[DeduplicatingRow]
+    next: str = ""
 
 
 class Paused(Struct, frozen=True):
@@ -108,15 +111,36 @@ class ReaderRow(Struct, frozen=True):
 
 
 class ReaderListing(Struct, frozen=True):
-    """total: those left out included."""
+    """A page of readers."""
 
     readers: list[ReaderRow]
     total: int
+    next: str = ""
+
+
+class ConnectionRow(Struct, frozen=True):
+    """A connection. name: the client's address; called: what it calls itself, "" for nothing."""
+
+    name: str
+    called: str
+    user: str
+    vhost: str
+    state: str
+    channels: int
+
+
+class ConnectionListing(Struct, frozen=True):
+    """Connections, by name."""
+
+    connections: list[ConnectionRow]
+    total: int
+    next: str = ""
 
 
 class QueueCounts(Struct, frozen=True):
-    """What one queue holds."""
+    """What all queues hold together. count: of queues."""
 
+    count: int
     messages_ready: int
     messages_unacknowledged: int
     bytes: int
@@ -129,7 +153,7 @@ class Status(Struct, frozen=True):
     certificate: whom that of TLS is for and until when, "" without TLS.
     sync: when what was written is synced, "" where nothing is kept on disk.
     failure: why nothing is kept any more, "" while everything is.
-    connections: their states by name.
+    connections: how many there are, by their state.
     """
 
     version: str
@@ -137,8 +161,8 @@ class Status(Struct, frozen=True):
     profile: str
     sync: str
     failure: str
-    connections: dict[str, str]
-    queues: dict[str, QueueCounts]
+    connections: dict[str, int]
+    queues: QueueCounts
     alarms: dict[str, str]
     memory_bytes: int
     memory_high_bytes: int
@@ -187,10 +211,15 @@ class AccountRow(Struct, frozen=True):
 
 
 class Accounts(Struct, frozen=True):
-    """connections_more: how many connections are left out."""
+    """connections_more: how many connections are left out of the first page.
+
+    By size, every page above connections is there; by name, they come in pages with the others.
+    """
 
     accounts: list[AccountRow]
     connections_more: int
+    total: int = 0
+    next: str = ""
 
 
 class CauseRow(Struct, frozen=True):
@@ -226,6 +255,8 @@ class QueueCauses(Struct, frozen=True):
     is_estimate: bool
     rows: list[CauseRow]
     more: int
+    total: int = 0
+    next: str = ""
 
 
 class AlarmRow(Struct, frozen=True):
@@ -300,9 +331,11 @@ class LimitRow(LimitsOf, frozen=True):
 
 
 class LimitListing(Struct, frozen=True):
-    """Every virtual host and user that has a limit."""
+    """Virtual hosts and users that have a limit, virtual hosts first."""
 
     limits: list[LimitRow]
+    total: int = 0
+    next: str = ""
 
 
 class VhostRow(Struct, frozen=True):
@@ -318,10 +351,11 @@ class VhostRow(Struct, frozen=True):
 
 
 class VhostListing(Struct, frozen=True):
-    """Virtual hosts by name, at most ROWS_MAX. is_cut: there are more."""
+    """Virtual hosts, by name."""
 
     vhosts: list[VhostRow]
-    is_cut: bool = False
+    total: int = 0
+    next: str = ""
 
 
 class UserRow(Struct, frozen=True):
@@ -337,9 +371,11 @@ class UserRow(Struct, frozen=True):
 
 
 class UserListing(Struct, frozen=True):
-    """All users, by name."""
+    """Users, by name."""
 
     users: list[UserRow]
+    total: int = 0
+    next: str = ""
 
 
 class PermissionRow(Struct, frozen=True):
@@ -363,11 +399,12 @@ class TopicPermissionRow(Struct, frozen=True):
 
 
 class PermissionListing(Struct, frozen=True):
-    """All that are in force; is_cut: there are more of either than fit."""
+    """What is in force; those for topics come behind the others."""
 
     permissions: list[PermissionRow]
     topic_permissions: list[TopicPermissionRow]
-    is_cut: bool
+    total: int = 0
+    next: str = ""
 
 
 class Changed(Struct, frozen=True):

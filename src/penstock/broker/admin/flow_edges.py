@@ -9,7 +9,6 @@ What consumers have is not here: it is theirs to answer, and in `flow top`.
 """
 
 from collections.abc import Iterator
-from heapq import nsmallest
 from typing import Final
 
 from msgspec import Struct
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.actors.lane import Lane
+from penstock.broker.admin.paging import Pager
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.channel.parked_line import ParkedLine
@@ -85,24 +85,29 @@ class EdgeRow(Struct, frozen=True):
 
 
 class Edges(Struct, frozen=True):
-    """edges: the first of the `matching` ones that were asked for; total, blocked: of all hops in
-    the vhost."""
+    """edges: a page of the `matching` ones that were asked for; total, blocked: of all hops in the
+    vhost; next: see answers."""
 
     edges: list[EdgeRow]
     matching: int
     total: int
     blocked: int
+    next: str = ""
 
 
 def edges(
-    broker: Broker, names: dict[str, str], vhost: str, is_blocked_only: bool, sort: str, limit: int
+    broker: Broker,
+    names: dict[str, str],
+    vhost: str,
+    is_blocked_only: bool,
+    sort: str,
+    pager: Pager[EdgeRow],
 ) -> Steps[Edges]:
-    """The hops of `vhost` ("" for all), by one of SORTS, at most `limit`. names: what connections
-    are called, by address. In steps; what ends meanwhile may be there or not."""
+    """A page of the hops of `vhost` ("" for all), by one of SORTS. names: what connections are
+    called, by address. In steps; what ends meanwhile may be there or not."""
     now_ns = broker.clock.monotonic_ns()
     total = 0
     blocked = 0
-    found: list[EdgeRow] = []
     for row in _rows(broker, names, vhost, now_ns):
         if row is None:
             yield 0.0
@@ -110,14 +115,13 @@ def edges(
         total += 1
         blocked += row.is_blocked
         if row.is_blocked or not is_blocked_only:
-            found.append(row)
+            pager.offer((*rank(row, sort), row.sender, row.receiver, row.kind), row)
         if total % STEP_EDGES == 0:
             yield 0.0
-    rows = nsmallest(limit, found, key=lambda row: (_rank(row, sort), row.sender, row.receiver))
-    return Edges(rows, len(found), total, blocked)
+    return Edges(pager.rows(), pager.total, total, blocked, pager.next())
 
 
-def _rank(row: EdgeRow, sort: str) -> tuple[int, int]:
+def rank(row: EdgeRow, sort: str) -> tuple[int, int]:
     """Smallest first, as `sort` wants it."""
     if sort == "in-flight":
         return -row.in_flight_messages, -row.in_flight_bytes

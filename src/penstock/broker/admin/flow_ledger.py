@@ -4,7 +4,8 @@ Every message carries the page of the connection that published it, so a lane, a
 can each say for whom they work (seed S4; scenario 102).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.steps import whole
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import AccountRow, Accounts, CauseRow, QueueCauses
+from penstock.broker.admin.paging import Pager
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
 from penstock.broker.settings.ledger import level_of
@@ -26,6 +28,11 @@ from penstock.queues.entry import content_bytes, is_stub
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.streams.reader_groups import lowest
 
+SORTS: Final = ("size", "name")
+STEP_QUEUES: Final = 256
+STEP_PAGES: Final = 32
+NO_PATH: Final = ("",)
+"""Above the node's."""
 LOOKED_AT = 20_000
 """Messages of one queue looked at; of a longer one every so-manieth is, and the row says so."""
 
@@ -65,11 +72,13 @@ def paged_in(queue: QueueActor, found: dict[Cause, Paged]) -> None:
                 found.setdefault(message.origin, Paged()).add(0, step, step * size)
 
 
-def paged_by_page(broker: Broker) -> dict[Account, Paged]:
-    """Everything on the disk, for each page of the ledger with all below it."""
+def paged_by_page(broker: Broker) -> Steps[dict[Account, Paged]]:
+    """Everything on the disk, for each page of the ledger with all below it. In steps."""
     causes: dict[Cause, Paged] = {}
-    for vhost in broker.vhosts.values():
-        for queue in vhost.queues.values():
+    for queue in _every_queue(broker):
+        if queue is None:
+            yield 0.0
+        else:
             paged_in(queue, causes)
     found: dict[Account, Paged] = {}
     for origin, mine in causes.items():
@@ -105,19 +114,31 @@ def kept_from(groups: StreamGroups, position: int, disk_bytes: int) -> Kept:
     return {origin: amounts for origin, amounts in found.items() if amounts[0] > 0}
 
 
-def kept_by_page(broker: Broker) -> Kept:
+def kept_by_page(broker: Broker) -> Steps[Kept]:
     """Everything that is kept, for each page of the ledger with all below it. What a connection
-    has left behind whose page is gone is on its user's."""
+    has left behind whose page is gone is on its user's. In steps."""
     found: Kept = {}
-    for vhost in broker.vhosts.values():
-        for queue in vhost.queues.values():
-            for origin, amounts in kept_in(queue).items():
-                page: Account | None = listed(origin, broker.node_account)
-                while page is not None:
-                    messages, bytes_ = found.get(page, (0, 0))
-                    found[page] = (messages + amounts[0], bytes_ + amounts[1])
-                    page = page.parent
+    for queue in _every_queue(broker):
+        if queue is None:
+            yield 0.0
+            continue
+        for origin, amounts in kept_in(queue).items():
+            page: Account | None = listed(origin, broker.node_account)
+            while page is not None:
+                messages, bytes_ = found.get(page, (0, 0))
+                found[page] = (messages + amounts[0], bytes_ + amounts[1])
+                page = page.parent
     return found
+
+
+def _every_queue(broker: Broker) -> Iterator[QueueActor | None]:
+    """Every queue that is there now, and None after STEP_QUEUES of them."""
+    for vhost in list(broker.vhosts.values()):
+        for index, queue in enumerate(list(vhost.queues.values())):
+            if queue.is_alive:
+                yield queue
+            if index % STEP_QUEUES == STEP_QUEUES - 1:
+                yield None
 
 
 def listed(origin: Cause, node: Account) -> Account:
@@ -128,29 +149,41 @@ def listed(origin: Cause, node: Account) -> Account:
     return page
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as it is listed. path: its name behind those of the pages above; memory: its bytes."""
+
+    path: tuple[str, ...]
+    memory: int
+    row: AccountRow
+
+
 def ledger_rows(broker: Broker) -> list[AccountRow]:
     """The whole tree, a parent before its children, those who owe most first."""
-    return whole(_ledger_rows(broker))
+    pages: list[Page] = []
+    whole(_each_page(broker, pages.append))
+    return _in_tree(pages)
 
 
-def _ledger_rows(broker: Broker) -> Steps[list[AccountRow]]:
-    rows: list[AccountRow] = []
-    kept = kept_by_page(broker)
-    yield 0.0
-    disk = kept, paged_by_page(broker)
-    yield 0.0
-    _add(rows, broker.node_account, 0, disk, broker.clock.monotonic_ns())
-    return rows
+def _each_page(broker: Broker, take: Callable[[Page], None]) -> Steps[None]:
+    """Every page in steps of STEP_PAGES, a parent before its children."""
+    kept = yield from kept_by_page(broker)
+    paged = yield from paged_by_page(broker)
+    now_ns = broker.clock.monotonic_ns()
+    waiting: list[tuple[Account, tuple[str, ...]]] = [(broker.node_account, ())]
+    count = 0
+    while waiting:
+        page, path = waiting.pop()
+        take(Page(path, page.memory_bytes(), _row(page, len(path), kept, paged, now_ns)))
+        waiting += [(child, (*path, child.name)) for child in page.children.values()]
+        count += 1
+        if count % STEP_PAGES == 0:
+            yield 0.0
 
 
-def _add(
-    rows: list[AccountRow],
-    page: Account,
-    depth: int,
-    disk: tuple[Kept, dict[Account, Paged]],
-    now_ns: int,
-) -> None:
-    kept, paged = disk
+def _row(
+    page: Account, depth: int, kept: Kept, paged: dict[Account, Paged], now_ns: int
+) -> AccountRow:
     mine = paged.get(page) or Paged()
     held_by = [page.name] if page.is_held else []
     since_ns = page.held_since_ns if page.is_held else 0
@@ -159,55 +192,87 @@ def _add(
         held_by = [peer for peer, _ in held]
         since_ns = min((since for _, since in held), default=0)
     kept_messages, kept_bytes = kept.get(page, (0, 0))
-    rows.append(
-        AccountRow(
-            name=page.name,
-            level=level_of(page),
-            depth=depth,
-            debt_messages=page.total_messages(),
-            debt_bytes=page.total_bytes(),
-            stored_messages=page.total_stored_messages() + mine.extra,
-            stored_bytes=page.total_stored_bytes() + mine.bytes,
-            high_messages=int(page.high_messages),
-            low_messages=int(page.low_messages),
-            high_bytes=int(page.high_bytes),
-            low_bytes=int(page.low_bytes),
-            is_held=page.is_held,
-            held_by=held_by,
-            is_closed=page.is_closed,
-            kept_messages=kept_messages,
-            kept_bytes=kept_bytes,
-            held_for_ns=now_ns - since_ns if since_ns > 0 else 0,
-            paged_messages=mine.messages,
-            paged_bytes=mine.bytes,
-            parked_messages=page.total_parked_messages(),
-            parked_bytes=page.total_parked_bytes(),
-            parked_disk_bytes=page.total_parked_disk_bytes(),
-            unfinished_bytes=page.total_unfinished_bytes(),
-        )
+    return AccountRow(
+        name=page.name,
+        level=level_of(page),
+        depth=depth,
+        debt_messages=page.total_messages(),
+        debt_bytes=page.total_bytes(),
+        stored_messages=page.total_stored_messages() + mine.extra,
+        stored_bytes=page.total_stored_bytes() + mine.bytes,
+        high_messages=int(page.high_messages),
+        low_messages=int(page.low_messages),
+        high_bytes=int(page.high_bytes),
+        low_bytes=int(page.low_bytes),
+        is_held=page.is_held,
+        held_by=held_by,
+        is_closed=page.is_closed,
+        kept_messages=kept_messages,
+        kept_bytes=kept_bytes,
+        held_for_ns=now_ns - since_ns if since_ns > 0 else 0,
+        paged_messages=mine.messages,
+        paged_bytes=mine.bytes,
+        parked_messages=page.total_parked_messages(),
+        parked_bytes=page.total_parked_bytes(),
+        parked_disk_bytes=page.total_parked_disk_bytes(),
+        unfinished_bytes=page.total_unfinished_bytes(),
     )
-    sized = [(-child.memory_bytes(), child.name, child) for child in page.children.values()]
-    for _, _, child in sorted(sized, key=lambda one: one[:2]):
-        _add(rows, child, depth + 1, disk, now_ns)
 
 
-def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Steps[Accounts]:
-    """The node, its vhosts and users, and the `limit` connections that have most outstanding,
-    stored, parked and kept; only of `vhost` unless that is "". names: what connections are
-    called. In a few steps."""
-    rows = yield from _ledger_rows(broker)
-    yield 0.0
-    if vhost != "":
-        rows = _below(rows, f"vhost:{vhost}")
-    connections = [row for row in rows if row.level == "connection"]
-    connections.sort(key=lambda row: (-_caused(row), row.name))
-    shown = {row.name for row in connections[:limit]}
-    kept = [
+def _in_tree(pages: list[Page]) -> list[AccountRow]:
+    """A parent before its children, those first that have most."""
+    below: dict[tuple[str, ...], list[Page]] = {}
+    known = {page.path for page in pages}
+    for page in sorted(pages, key=lambda one: (-one.memory, one.path)):
+        above = page.path[:-1]
+        is_below = page.path != () and above in known
+        below.setdefault(above if is_below else NO_PATH, []).append(page)
+    rows: list[AccountRow] = []
+    # What is put in last comes out first.
+    waiting = below.get(NO_PATH, [])[::-1]
+    while waiting:
+        page = waiting.pop()
+        rows.append(page.row)
+        waiting += below.get(page.path, [])[::-1]
+    return rows
+
+
+def accounts(
+    broker: Broker, vhost: str, sort: str, names: Names, pager: Pager[Page]
+) -> Steps[Accounts]:
+    """By size: the node, its vhosts and users, and a page of the connections, those first that have
+    most outstanding, stored, parked and kept. By name: a page of everything, a parent before its
+    children. Only of `vhost` unless that is "". names: what connections are called. In steps."""
+    above: list[Page] = []
+    vhosts: list[str] = []
+
+    def take(page: Page) -> None:
+        row, path = page.row, page.path
+        if row.level == "vhost":
+            vhosts.append(row.name.partition(":")[2])
+        if vhost != "" and path[:1] != (f"vhost:{vhost}",):
+            return
+        if sort != "size":
+            pager.offer(path, page)
+        elif row.level == "connection":
+            pager.offer((-_caused(row), row.name), page)
+        else:
+            above.append(page)
+
+    yield from _each_page(broker, take)
+    if vhost != "" and vhost not in vhosts:
+        known = f"those that have one: {', '.join(sorted(vhosts))}"
+        raise OperatorError(
+            f"no account of vhost '{vhost}'; {known if vhosts else 'no client has connected yet'}"
+        )
+    found = pager.rows()
+    rows = _in_tree(above + found) if sort == "size" else [page.row for page in found]
+    shown = [
         replace(row, name=names.of(row.name), held_by=[names.of(peer) for peer in row.held_by])
         for row in rows
-        if row.level != "connection" or row.name in shown
     ]
-    return Accounts(kept, len(connections) - len(shown))
+    more = pager.total - len(found) if sort == "size" else 0
+    return Accounts(shown, more, pager.total, pager.next())
 
 
 def _caused(row: AccountRow) -> int:
@@ -216,31 +281,13 @@ def _caused(row: AccountRow) -> int:
     return row.debt_bytes + row.stored_bytes + parked + row.kept_bytes + row.unfinished_bytes
 
 
-def _below(rows: list[AccountRow], name: str) -> list[AccountRow]:
-    """The row called `name` with everything below it. Raises: OperatorError if there is none."""
-    found: list[AccountRow] = []
-    depth = -1
-    for row in rows:
-        if row.name == name:
-            depth = row.depth
-        elif row.depth <= depth:
-            depth = -1
-        if depth >= 0:
-            found.append(row)
-    if not found:
-        known = ", ".join(row.name.partition(":")[2] for row in rows if row.level == "vhost")
-        raise OperatorError(
-            f"no account of vhost '{name.partition(':')[2]}'; "
-            + (f"those that have one: {known}" if known else "no client has connected yet")
-        )
-    return found
-
-
-def queue_causes(broker: Broker, name: str, limit: int, names: Names) -> QueueCauses:
-    """Who caused what is in the queue `name` (NAME in vhost /, or VHOST/NAME).
+def queue_causes(
+    broker: Broker, name: str, sort: str, names: Names, pager: Pager[CauseRow]
+) -> Steps[QueueCauses]:
+    """A page of who caused what is in the queue `name` (NAME in vhost /, or VHOST/NAME). In steps.
 
     Raises: OperatorError if there is no such queue."""
-    queue = _queue(broker, name)
+    queue = yield from _queue(broker, name)
     # By cause: waiting, ready, unanswered, kept and paged messages, and bytes of all of them.
     found: dict[str, list[int]] = {}
 
@@ -262,19 +309,26 @@ def queue_causes(broker: Broker, name: str, limit: int, names: Names) -> QueueCa
     for origin, messages, bytes_ in queue.messages.in_pieces():
         add(1, origin, messages, bytes_)
         add(PAGED, origin, messages, 0)
-    for message in _unanswered(broker, queue):
-        add(2, message.origin, 1, _whole_bytes(message))
+    for one in _unanswered(broker, queue):
+        if one is None:
+            yield 0.0
+        else:
+            add(2, one.origin, 1, _whole_bytes(one))
     for origin, (messages, bytes_) in kept_in(queue).items():
         add(3, listed(origin, broker.node_account), messages, bytes_)
     total = max(1, sum(mine[-1] for mine in found.values()))
-    rows: list[CauseRow] = []
-    for account, mine in sorted(found.items(), key=lambda one: (-one[1][-1], one[0])):
+    for index, (account, mine) in enumerate(found.items()):
         waiting, ready, unanswered, kept, paged, size = mine
         count = waiting + ready + unanswered + kept
         share = size / total
         shown = names.of(account)
-        rows.append(CauseRow(shown, waiting, ready, unanswered, kept, count, size, share, paged))
-    return QueueCauses(queue.identity, step > 1, rows[:limit], max(0, len(rows) - limit))
+        row = CauseRow(shown, waiting, ready, unanswered, kept, count, size, share, paged)
+        pager.offer((-size if sort == "size" else 0, account), row)
+        if index % STEP_PAGES == STEP_PAGES - 1:
+            yield 0.0
+    rows = pager.rows()
+    more = pager.total - len(rows)
+    return QueueCauses(queue.identity, step > 1, rows, more, pager.total, pager.next())
 
 
 PAGED: Final = 4
@@ -287,25 +341,28 @@ def _whole_bytes(message: Message) -> int:
     return size + MESSAGE_OVERHEAD_BYTES
 
 
-def _queue(broker: Broker, name: str) -> QueueActor:
+def _queue(broker: Broker, name: str) -> Steps[QueueActor]:
     wanted = (f"queue:{name}", f"queue:/{name}")
-    for vhost in broker.vhosts.values():
-        for queue in vhost.queues.values():
-            if queue.identity in wanted:
-                return queue
+    for queue in _every_queue(broker):
+        if queue is None:
+            yield 0.0
+        elif queue.identity in wanted:
+            return queue
     raise OperatorError(f"no queue '{name}'; write NAME for one in vhost /, or VHOST/NAME")
 
 
-def _unanswered(broker: Broker, queue: QueueActor) -> Iterator[Message]:
-    """Deliveries are kept by channels, so all of these are looked at, if there is anything."""
+def _unanswered(broker: Broker, queue: QueueActor) -> Iterator[Message | None]:
+    """Deliveries are kept by channels, so all of these are looked at, if there is anything. None
+    after each channel."""
     if queue.unacked_count == 0:
         return
-    for connection in broker.connections.values():
-        for channel in connection.channels.values():
+    for connection in list(broker.connections.values()):
+        for channel in list(connection.channels.values()):
             for entries in (channel.table.old.values(), channel.table.entries):
                 for delivery in entries:
                     if delivery is not None and _is_of(delivery.queue, queue):
                         yield delivery.message
+            yield None
     for leased_from, leased in broker.leases.held():
         if leased_from is queue:
             yield from (one.message for one in leased)

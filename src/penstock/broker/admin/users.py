@@ -15,6 +15,7 @@ from penstock.base.limits import USERS_MAX
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.definitions_rows import NAME_BYTES_MAX
 from penstock.broker.broker import Broker
+from penstock.broker.session.entry_limits import USER, VHOST
 from penstock.broker.session.passwords import SALT_BYTES, SHA256, hash_fault, hash_password
 
 LOOPBACK_ONLY: Final = "guest"
@@ -81,14 +82,12 @@ def put_out(broker: Broker, why: str, user: str = "", vhost: str = "") -> Steps[
     """Close the connections of a user, or to a virtual host. How many these were."""
     count = 0
     fault = ConnectionFault(FORCED, why)
-    for name in list(broker.negotiators):
-        negotiator = broker.negotiators.get(name)
-        session = None if negotiator is None else negotiator.session
-        if negotiator is None or session is None:
-            continue
-        if session.user == user or session.vhost.name == vhost:
+    kind, name = (USER, user) if user else (VHOST, vhost)
+    for connection in broker.limits.connections_in(kind, name):
+        negotiator = broker.negotiators.get(connection.name)
+        if negotiator is not None and negotiator.session is not None:
             count += 1
-            negotiator.close(session.connection, fault)
+            negotiator.close(connection, fault)
             yield 0.0
     return count
 

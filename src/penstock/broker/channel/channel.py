@@ -30,17 +30,18 @@ from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.first_cause import FirstCauses
 from penstock.broker.channel.parking import Parking
 from penstock.broker.channel.parking_lot import ParkingLot
-from penstock.broker.channel.publish import WORK_OF_ONE, Publisher
+from penstock.broker.channel.publish import Publisher
 from penstock.broker.channel.transactions import Transaction
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.rights import Rights
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
-from penstock.flow.gate import Gate
+from penstock.flow.gate import NOBODY, Gate
 from penstock.protocol.content import EVENT_ACK, Event, Message
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable
+from penstock.routing.search import WORK_OF_ONE
 from penstock.telemetry.answer_times import BASIC_RETURN, AnswerTimes
 from penstock.telemetry.events import ESCAPE
 
@@ -204,10 +205,18 @@ class ChannelAnswering(Answering):
 
     def __init__(self, channel: "Channel") -> None:
         super().__init__()
-        self.channel = channel
+        self.channel: Channel | None = channel
 
     def answer(self) -> None:
-        self.channel.answer_due()
+        channel = self.channel
+        if channel is not None:
+            channel.answer_due()
+            if channel.is_closed and not channel.is_alive:
+                self.channel = None
+
+
+def _forget(consumer: Consumer) -> None:
+    """The consumer of a channel that has ended is gone, and nobody has to know."""
 
 
 class Channel(LaneReceiver):
@@ -350,6 +359,8 @@ class Channel(LaneReceiver):
         if not self.parking.lines:
             self.is_alive = False
             self.publisher.end_rest()
+            self.let_go(True)
+            return False
         return len(self.parking.opened) > 0 and not self.publisher.account.is_stopped()
 
     def _work(self, budget: i64) -> bool:
@@ -740,6 +751,19 @@ class Channel(LaneReceiver):
         if self.parking.opened:
             # No gate opens for these again.
             self.wake()
+
+    def let_go(self, is_sending: bool) -> None:
+        """Of the closed channel nothing is left to do, and nothing of it leads back to it: it is
+        freed when the last one has forgotten it, without the collector. is_sending: what it has
+        answered last may still be sent."""
+        if self.is_alive:
+            return
+        self.gate.observer = NOBODY
+        self.ledger.parked = None
+        self.sink.gone = _forget
+        self.publisher.let_go()
+        if not is_sending or not self.answering.is_listed:
+            self.answering.channel = None
 
 
 def unknown_tag(tag: i64, method_id: int) -> ChannelFault:

@@ -37,7 +37,7 @@ from penstock.broker.vhost.rights import EXCHANGE, WRITE
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
-from penstock.flow.gate import Gate, GateObserver
+from penstock.flow.gate import NOBODY, Gate, GateObserver
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.protocol.content import (
     REFUSED,
@@ -56,13 +56,12 @@ from penstock.protocol.property_lookup import (
 from penstock.protocol.values import Table
 from penstock.queues.policy_keys import FULL_ACTIONS, PARKED_FULL
 from penstock.routing.exchange import Exchange
+from penstock.routing.search import MATCHED_AT_ONCE, WORK_OF_ONE, Search
 from penstock.telemetry.answer_times import AnswerTimes
 from penstock.telemetry.events import PARKED, UNPARKED
 
 NO_CONSUMERS: Final = 313
 NO_BOUND: Final = 1 << 40
-WORK_OF_ONE: Final = 8
-"""Steps of matching that take about as long as an ordinary publish."""
 HEADER_BYTES_A_STEP: Final = 16
 """Headers that are looked at take so much time to read."""
 COPIES_OF_ONE: Final = 8
@@ -104,6 +103,18 @@ class Spread:
         self.at: i64 = 0
 
 
+class Way:
+    """Where a publish goes, while that is looked for in several turns. Bound: one a channel."""
+
+    __slots__ = ("headers", "keys", "message", "search")
+
+    def __init__(self, message: Message, keys: list[str], headers: Table) -> None:
+        self.message = message
+        self.keys = keys
+        self.headers = headers
+        self.search = Search()
+
+
 class Publisher(Answerable):
     """One channel's publishing side.
 
@@ -114,9 +125,10 @@ class Publisher(Answerable):
     that went past a closed hop because a forced one stood behind them; give_back: writes a
     basic.return; answering, times: where confirms are written, and counted; spread: the publish
     that is on its way to many queues; wires: hops that may still be made in this turn, below 0 when
-    the next publish needs more.
+    the next publish needs more turns.
     """
 
+    __deletable__ = ("channel",)
     __slots__ = (
         "account",
         "actors",
@@ -142,6 +154,7 @@ class Publisher(Answerable):
         "times",
         "unroutable_count",
         "vhost",
+        "way",
         "wires",
         "work",
     )
@@ -181,6 +194,7 @@ class Publisher(Answerable):
         self.actors: dict[str, QueueActor] = {}
         self.causes = NO_CAUSES
         self.spread: Spread | None = None
+        self.way: Way | None = None
         self.wires: i64 = 0
         self.confirms: Confirms | None = None
         self.publish_count: i64 = 0
@@ -189,7 +203,7 @@ class Publisher(Answerable):
 
     def publish(self, message: Message, is_forced: bool) -> bool:
         """Route and hand over; False if `message` has to wait and there is no place for it, or if
-        more hops have to be made for it (`is_wiring`).
+        its queues are still looked for, or more hops have to be made for it (`is_wiring`).
 
         is_forced: hand over past closed hops (a barrier method or a close stands behind it).
         Raises: ChannelFault, ConnectionFault: the publish broke a rule.
@@ -220,15 +234,17 @@ class Publisher(Answerable):
         # No properties, or the delivery mode alone, need no look at what stands behind the flags.
         if (flags & 0xEF) != 0 or message.raw[20] != 0 or read_i32_be(message.raw, 3) > 15:
             check_properties(message.raw, 19, int(message.header_bytes) + 7)
+        given = message
         if (flags & 0x03) != 0 or (message.raw[20] & FLAG_USER_ID) != 0:
             message = self.rules.checked(message)
         if route.needs_headers or (
             (flags & FLAG_HEADERS) != 0
             and message.raw.find(b"CC", 21, message.header_bytes + 7) > 0
         ):
-            lanes = self._lanes_of(self._targets(route, message))
+            lanes = self._lanes_of(self._searched(route, message, given))
             if self.wires < 0:
                 return False
+            self.way = None
             if route.is_immediate:
                 lanes = with_consumers(lanes)
             # What a delay store alone is given keeps its BCC keys until it is routed for good.
@@ -537,8 +553,8 @@ class Publisher(Answerable):
         return message
 
     def is_wiring(self) -> bool:
-        """Whether the publish that was asked for last waits for hops only, which go on being made
-        when it is asked for again."""
+        """Whether the publish that was asked for last waits for its queues to be found or for hops
+        only, which go on being made when it is asked for again."""
         return self.wires < 0
 
     def spread_on(self, budget: i64) -> i64:
@@ -625,8 +641,33 @@ class Publisher(Answerable):
         self.cache[method] = route
         return route
 
+    def _searched(self, route: Route, message: Message, given: Message) -> list[QueueTarget]:
+        """The same in as many turns as it takes: `wires` is below 0 while it is not known. given:
+        the message as it came, by which it is known the next time."""
+        way = self.way
+        if way is None or way.message is not given:
+            keys, headers = self._looked_into(route, message)
+            way = self.way = Way(given, keys, headers)
+        search = way.search
+        search.go_on(MATCHED_AT_ONCE if self.wires == 0 else NO_BOUND)
+        router = self.vhost.router
+        router.search = search
+        try:
+            found = self._routed(route.exchange, way.keys, way.headers)
+        finally:
+            router.search = None
+        if search.is_unfinished:
+            self.wires = -1
+            return []
+        return found
+
     def _targets(self, route: Route, message: Message) -> list[QueueTarget]:
         """Where this very message goes, its headers looked into. Raises: see ContentRules."""
+        keys, headers = self._looked_into(route, message)
+        return self._routed(route.exchange, keys, headers)
+
+    def _looked_into(self, route: Route, message: Message) -> tuple[list[str], Table]:
+        """The routing keys of `message` and its headers. Raises: see ContentRules."""
         keys = [route.address.routing_key]
         headers: Table = {}
         if (message.raw[19] & FLAG_HEADERS) != 0:
@@ -644,7 +685,7 @@ class Publisher(Answerable):
                 )
         if self.vhost.router.property_exchanges > 0:
             headers = with_properties(message.header(), headers)
-        return self._routed(route.exchange, keys, headers)
+        return keys, headers
 
     def _routed(self, exchange: Exchange, keys: list[str], headers: Table) -> list[QueueTarget]:
         router = self.vhost.router
@@ -763,6 +804,8 @@ class Publisher(Answerable):
         if self.actors.get(actor.name) is not actor:
             return
         self.parking.lane_opened(self.lanes[actor.name])
+        if self.is_parking:
+            self.lanes[actor.name].sender_gate.observer = NOBODY
         del self.lanes[actor.name]
         del self.actors[actor.name]
         self.forget_routes()
@@ -777,6 +820,7 @@ class Publisher(Answerable):
         """The channel ends: queues take what they were handed or was parked, hops are unwired. A
         line that has something on the disk goes on as before; see `end_rest`."""
         self.finish_spread()
+        self.way = None
         parking = self.parking
         lines = parking.lines
         for lane, line in list(lines.items()):
@@ -784,7 +828,7 @@ class Publisher(Answerable):
                 self.force_line(lane)
         for name, lane in list(self.lanes.items()):
             if lane not in lines:
-                self.actors.pop(name).detach(lane)
+                self._unwire(self.actors.pop(name), lane)
                 del self.lanes[name]
         self.forget_routes()
         if lines:
@@ -796,9 +840,25 @@ class Publisher(Answerable):
         self.vhost.unlisten(self.queue_gone)
         self.parking.lot.node.rests.pop(self.channel, None)
         for name, lane in self.lanes.items():
-            self.actors[name].detach(lane)
+            self._unwire(self.actors[name], lane)
         self.lanes.clear()
         self.actors.clear()
+
+    def _unwire(self, actor: QueueActor, lane: Lane) -> None:
+        actor.detach(lane)
+        if self.is_parking:
+            lane.sender_gate.observer = NOBODY
+
+    def let_go(self) -> None:
+        """The channel has ended and nothing is left to do: nothing leads back to it."""
+        self.is_waiting = False
+        self.give_back = _give_nothing_back
+        self.causes = NO_CAUSES
+        del self.channel
+
+
+def _give_nothing_back(message: Message, code: int, text: str) -> None:
+    """A basic.return of a channel that has ended is not written."""
 
 
 def with_consumers(lanes: list[Lane]) -> list[Lane]:

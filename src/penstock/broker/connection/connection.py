@@ -857,6 +857,7 @@ class Connection(ChannelHost):
         if self.stopped is channel:
             self.stopped = None
             self._go_on()
+        channel.let_go(self.phase != PHASE_CLOSED)
 
     def channel_failed(self, channel: Channel, fault: ChannelFault) -> None:
         self.verbs.close_channel(self, channel, fault)

@@ -5,7 +5,8 @@
                    died, and is published again from time to time
 While the window is used up, what only expires stays at the head of its queue. What has died for
 other reasons cannot stay: it waits in a backlog, counted as the queue's and as its cause's; beyond
-the backlog's bound it is lost and counted (at-most-once only).
+the backlog's bound it is lost and counted (at-most-once only). Into the backlog go those as well
+for which the queue's turn has matched enough already: a worker sends them in turns of its own.
 
 Queues that dead-letter to each other in a ring can hold each other up for ever: each too full for
 the letters of the one before, each with a dead message first, which no consumer may have. Who has
@@ -51,6 +52,7 @@ from penstock.queues.dead_letter import (
 )
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, NO_BOUND
 from penstock.queues.rules import DROP_HEAD, REASON_EXPIRED, REASON_REJECTED, QueueRules
+from penstock.routing.search import MATCHED_AT_ONCE, WORK_OF_ONE
 from penstock.telemetry.events import ESCAPE
 
 
@@ -295,7 +297,8 @@ class DeadLetters(DeadLetterSink):
 
     exchange, key: where to, exchange None for nowhere any more; lanes: by the name of the target;
     count, bytes: of letters under way; full_since_ns: when they last used the window up; late:
-    those that wait for a place; stuck: those to be published again, which keep their place;
+    those that wait for a place, or for a turn of the worker; matched: steps that routes took since
+    its last one; stuck: those to be published again, which keep their place;
     is_asked: the queue was told that there is no room; stalled_by: peer and reason of the hold that
     is on record while letters wait for a place; refused_by: the target that refused one last;
     warned: of what the log has a line already."""
@@ -315,6 +318,7 @@ class DeadLetters(DeadLetterSink):
         "lanes",
         "late",
         "manager",
+        "matched",
         "refused_by",
         "route_epoch",
         "stalled_by",
@@ -338,6 +342,7 @@ class DeadLetters(DeadLetterSink):
         self.bytes: i64 = 0
         self.full_since_ns: int = 0
         self.late: deque[DeadLetter] = deque()
+        self.matched: i64 = 0
         self.stuck: list[DeadLetter] = []
         self.is_asked = False
         self.warned = ""
@@ -404,7 +409,8 @@ class DeadLetters(DeadLetterSink):
         if self.exchange is None:
             return
         letter = DeadLetter(message, reason)
-        if not self.late and self.has_room():
+        is_soon = self.matched < MATCHED_AT_ONCE
+        if not self.late and self.has_room() and is_soon:
             if self.is_confirmed:
                 self._hold(letter, 1)
             self._begin(letter, self.is_confirmed)
@@ -418,6 +424,8 @@ class DeadLetters(DeadLetterSink):
         self._hold(letter, 1)
         self.late.append(letter)
         self._watch()
+        if not is_soon:
+            self.worker.wake()
         if self.stalled_by[1] == "":
             self._note()
 
@@ -462,10 +470,12 @@ class DeadLetters(DeadLetterSink):
     def work(self, budget: i64) -> bool:
         """Send on up to `budget` letters of the backlog; the queue is woken when it may drop
         again, or is not so deep any more."""
+        self.matched = 0
         while self.late and budget > 0 and self.has_room():
-            budget -= 1
             letter = self.late.popleft()
+            before = self.matched
             self._begin(letter, self.is_confirmed)
+            budget -= 1 + (self.matched - before) // WORK_OF_ONE
             if letter.is_held and not self.is_confirmed:
                 self._hold(letter, -1)
         if self.late:
@@ -520,7 +530,9 @@ class DeadLetters(DeadLetterSink):
             except ConnectionFault:
                 return LOST_MALFORMED
             letter.obituary = written
+        before: i64 = vhost.router.work
         targets = self.manager.route(vhost, exchange, written, letter.is_confirmed)
+        self.matched += vhost.router.work - before
         if not targets:
             if letter.confirmed:
                 # Whoever else was to have it has gone.

@@ -111,6 +111,10 @@ class Limits:
         order = sorted(self._limits, key=lambda one: (one[0] != VHOST, one[1]))
         return [EntryLimits(kind, name, dict(self._limits[kind, name])) for kind, name in order]
 
+    def limits_of(self, kind: str, name: str) -> dict[str, int]:
+        """The limits of one virtual host or user, by key."""
+        return dict(self._limits.get((kind, name), {}))
+
     def connections_of(self, kind: str, name: str) -> int:
         """Connections of the user, or to the virtual host, that are open."""
         return len(self._inside.get((kind, name), {}))

@@ -173,7 +173,7 @@ class Node:
         self._listen()
         path = config.control_socket or control_path(self.listeners[0].port)
         questions = Questions(self.broker, self.flight, self._run_soon, self._certificate)
-        self.control = ControlSocket(path, questions.answer, questions.note)
+        self.control = ControlSocket(path, questions.answer, questions.note, questions.is_change)
         await self.control.start()
         self.watch.check_memory()
         self._look_at_disk()

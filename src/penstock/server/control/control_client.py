@@ -18,7 +18,7 @@ def control_path(port: int) -> str:
     return str(Path(base) / f"penstock-{port}.sock")
 
 
-def ask(path: str, request: dict[str, object], timeout_s: float = 10.0) -> dict[str, object]:
+def ask(path: str, request: dict[str, object], timeout_s: float = 60.0) -> dict[str, object]:
     """The broker's answer. Raises: OperatorError when there is no broker, or it says no."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(timeout_s)

@@ -2,11 +2,13 @@
 
 One JSON object per line in, one out: {"op": "why", "kind": "connection", "name": "..."}.
 The file is readable by its owner alone. Requests and clients are bounded, see limits. What may be
-long is handed on as it came (msgspec.Raw), to be read in steps of a few milliseconds.
+long is handed on as it came (msgspec.Raw), to be read in steps of a few milliseconds. A question
+whose asker has hung up is not answered to its end; a change is made to its end.
 """
 
 import asyncio
 import os
+import select
 import socket
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -27,9 +29,18 @@ ROWS: Final = 256
 T = TypeVar("T")
 
 
-async def in_slices(steps: Steps[T]) -> T:
-    """Run `steps` to their end, with a rest when SLICE_NS are over or a step wants one. The caller
-    may give up; the steps done stay done."""
+class AskerGone(Exception):
+    """Whoever asked has hung up."""
+
+
+def _nobody_goes() -> bool:
+    return False
+
+
+async def in_slices(steps: Steps[T], is_gone: Callable[[], bool] = _nobody_goes) -> T:
+    """Run `steps` to their end, with a rest when SLICE_NS are over or a step wants one; is_gone: is
+    asked after each rest whether nobody wants the end any more. The caller may give up, too; the
+    steps done stay done. Raises: AskerGone."""
     while True:
         end_ns = time.monotonic_ns() + SLICE_NS
         rest_s = 0.0
@@ -42,11 +53,16 @@ async def in_slices(steps: Steps[T]) -> T:
             found: T = end.value
             return found
         await asyncio.sleep(rest_s)
+        if is_gone():
+            steps.close()
+            raise AskerGone
 
 
 def json_steps(value: object) -> Steps[bytes]:
     """`value` as JSON, written in steps."""
     parts: list[bytes] = []
+    if isinstance(value, msgspec.Struct):
+        value = {name: getattr(value, name) for name in value.__struct_fields__}
     for part in _parts(value):
         parts.append(part)
         yield 0.0
@@ -59,6 +75,13 @@ def _parts(value: object) -> Iterator[bytes]:
         for start in range(0, len(value), ROWS):
             yield b"," if start else b"["
             yield msgspec.json.encode(value[start : start + ROWS])[1:-1]
+        yield b"]"
+    elif isinstance(value, list) and any(_is_long(one) for one in value):
+        mark = b"["
+        for one in value:
+            yield mark
+            yield from _parts(one)
+            mark = b","
         yield b"]"
     elif isinstance(value, dict) and len(value) > ROWS:
         mark = b"{"
@@ -78,6 +101,13 @@ def _parts(value: object) -> Iterator[bytes]:
         yield msgspec.json.encode(value)
 
 
+def _is_long(value: object) -> bool:
+    """Whether it is an object with a long list in it."""
+    return isinstance(value, dict) and any(
+        isinstance(one, list | dict) and len(one) > ROWS for one in value.values()
+    )
+
+
 ANSWER_S = 10.0
 """For a question to come, and for its answer to be taken; making it may take longer."""
 UNREAD: Final = ("definitions",)
@@ -88,6 +118,21 @@ Reply = dict[str, object] | msgspec.Struct | Steps[dict[str, object]] | Steps[ob
 Answer = Callable[[dict[str, object]], Reply]
 Told = Callable[[dict[str, object], str], None]
 """Called with a request that was answered, and who asked."""
+IsChange = Callable[[dict[str, object]], bool]
+"""Whether a request changes something, so that it is done to its end whoever has hung up."""
+
+
+class HungUp:
+    """Whether the other end of a socket has been closed, not only for writing. One system call."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._poll = select.poll()
+        sock = writer.get_extra_info("socket")
+        if sock is not None and sock.fileno() >= 0:
+            self._poll.register(sock.fileno(), 0)
+
+    def __call__(self) -> bool:
+        return bool(self._poll.poll(0))
 
 
 def _who(writer: asyncio.StreamWriter) -> str:
@@ -103,7 +148,14 @@ def _who(writer: asyncio.StreamWriter) -> str:
 class ControlSocket:
     """Listens at `path`; `answer` is called on the loop and must be quick, or answer in steps."""
 
-    def __init__(self, path: str, answer: Answer, told: Told | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        answer: Answer,
+        told: Told | None = None,
+        is_change: IsChange = lambda _: False,
+    ) -> None:
+        self.is_change = is_change
         self.path = Path(path)
         self.answer = answer
         self.told = told
@@ -137,27 +189,30 @@ class ControlSocket:
             async with asyncio.timeout(ANSWER_S) as patience:
                 while line := await reader.readline():
                     patience.reschedule(None)
-                    reply = await self._reply(line, _who(writer))
+                    reply = await self._reply(line, _who(writer), HungUp(writer))
                     patience.reschedule(asyncio.get_running_loop().time() + ANSWER_S)
                     writer.write(reply)
                     await writer.drain()
-        except (OSError, TimeoutError, ValueError):
+        except (AskerGone, OSError, TimeoutError, ValueError):
             return
         finally:
             self.clients -= 1
             writer.close()
 
-    async def _reply(self, line: bytes, who: str) -> bytes:
+    async def _reply(self, line: bytes, who: str, has_gone: Callable[[], bool]) -> bytes:
         try:
             request = _request(line)
             answer = self.answer(request)
             if isinstance(answer, Generator):
-                reply = await in_slices(json_steps(await in_slices(answer)))
+                until = _nobody_goes if self.is_change(request) else has_gone
+                reply = await in_slices(json_steps(await in_slices(answer, until)), until)
             else:
                 reply = msgspec.json.encode(answer)
             if self.told is not None:
                 self.told(request, who)
             return reply + b"\n"
+        except AskerGone:
+            raise
         except OperatorError as error:
             text = str(error)
         except Exception as error:

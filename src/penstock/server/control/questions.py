@@ -1,5 +1,6 @@
 """What the control socket answers: why, status, flow, queues, policies, limits, flight records."""
 
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -10,6 +11,7 @@ from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import QueueCounts, Status
 from penstock.broker.broker import Broker
 from penstock.explain.asking import Question, answering
+from penstock.server.control import questions_connections as connections
 from penstock.server.control import questions_flow as flow
 from penstock.server.control import questions_limits as limits
 from penstock.server.control import questions_policies as policies
@@ -28,6 +30,7 @@ from penstock.server.recorder.service import RecorderService
 
 DEFAULTS: Final = MappingProxyType(
     {
+        "connections": "list",
         "queues": "list",
         "policies": "list",
         "limits": "list",
@@ -79,6 +82,7 @@ class Questions:
         self.answers: dict[str, Callable[[Request], Reply]] = {
             "why": self._why,
             "status": self._status,
+            "connections list": connections.listing,
             "flow edges": flow.edges,
             "flow accounts": flow.accounts_of,
             "flow alarms": flow.alarms,
@@ -152,11 +156,15 @@ class Questions:
             return (yield from answer)
         return answer
 
+    def is_change(self, fields: dict[str, object]) -> bool:
+        """Whether what is asked changes something."""
+        return str(fields.get("do", "")) in CHANGES
+
     def note(self, fields: dict[str, object], who: str) -> None:
         """What was asked may be a change, which the audit log has; of secrets nothing is said."""
-        op, do = str(fields.get("op")), str(fields.get("do", ""))
-        if do not in CHANGES:
+        if not self.is_change(fields):
             return
+        op, do = str(fields.get("op")), str(fields.get("do", ""))
         what = {key: value for key, value in fields.items() if key not in UNSAID}
         self.broker.host.audit.note(who, "control socket", f"{op} {do}", "", what)
 
@@ -179,26 +187,26 @@ class Questions:
     def _status(self, _request: Request) -> Steps[dict[str, object]]:
         """A Status, in steps."""
         broker = self.broker
-        counts: dict[str, QueueCounts] = {}
-        states: dict[str, str] = {}
+        count = ready = unacknowledged = bytes_ = consumers = 0
+        states: Counter[str] = Counter()
         for vhost in list(broker.vhosts):
-            for index, actor in enumerate(broker.queues_in(vhost), 1):
-                counts[actor.identity] = QueueCounts(
-                    int(actor.messages.ready_count()),
-                    int(actor.unacked_count),
-                    int(actor.messages.bytes_ready + actor.unacked_bytes),
-                    len(actor.consumers),
-                )
-                if index % STEP_ROWS == 0:
+            for actor in broker.queues_in(vhost):
+                count += 1
+                ready += int(actor.messages.ready_count())
+                unacknowledged += int(actor.unacked_count)
+                bytes_ += int(actor.messages.bytes_ready + actor.unacked_bytes)
+                consumers += len(actor.consumers)
+                if count % STEP_ROWS == 0:
                     yield 0.0
         for index, connection in enumerate(list(broker.connections.values()), 1):
-            states[connection.name] = connection.state(broker.clock.monotonic_ns())
+            states[connection.state(broker.clock.monotonic_ns())] += 1
             if index % STEP_ROWS == 0:
                 yield 0.0
-        status = self._told(states, counts)
+        queues = QueueCounts(count, ready, unacknowledged, bytes_, consumers)
+        status = self._told(dict(states), queues)
         return {name: getattr(status, name) for name in status.__struct_fields__}
 
-    def _told(self, connections: dict[str, str], queues: dict[str, QueueCounts]) -> Status:
+    def _told(self, connections: dict[str, int], queues: QueueCounts) -> Status:
         broker = self.broker
         return Status(
             version=penstock.__version__,

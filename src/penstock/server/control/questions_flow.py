@@ -20,43 +20,44 @@ from penstock.broker.admin.answers import (
     SettingRow,
     SettingRows,
 )
+from penstock.broker.admin.flow_ledger import SORTS as LEDGER_SORTS
 from penstock.broker.admin.flow_ledger import accounts, queue_causes
-from penstock.explain.naming import Names, naming
+from penstock.explain.naming import names_in_steps, naming
 from penstock.server.control.request import Request
 
 WINDOW_S_MAX: Final = 60.0
 NS_PER_S: Final = 1_000_000_000
 
 
-def names_of(request: Request) -> dict[str, str]:
+def names_of(request: Request) -> Steps[dict[str, str]]:
     """What connections are called, by address."""
-    return Names(request.windows(1.0)).by_address
+    names = yield from names_in_steps(request.windows(1.0))
+    return names.by_address
 
 
 def edges(request: Request) -> Steps[dict[str, object]]:
     """Edges, in steps."""
-    answer = yield from flow_edges.edges(
-        request.broker,
-        names_of(request),
-        request.vhost(),
-        request.is_set("blocked"),
-        request.one_of("sort", flow_edges.SORTS),
-        request.limit(),
-    )
+    sort = request.one_of("sort", flow_edges.SORTS)
+    pager = request.pager(sort)
+    names = yield from names_of(request)
+    vhost, is_blocked_only = request.vhost(), request.is_set("blocked")
+    answer = yield from flow_edges.edges(request.broker, names, vhost, is_blocked_only, sort, pager)
     return {key: getattr(answer, key) for key in answer.__struct_fields__}
 
 
 def accounts_of(request: Request) -> Steps[Accounts | QueueCauses]:
-    names = Names(request.windows(1.0))
-    yield 0.0
+    names = yield from names_in_steps(request.windows(1.0))
     queue = request.text("queue")
+    sort = request.one_of("sort", LEDGER_SORTS)
+    pager = request.pager(sort)
     if queue != "":
-        return queue_causes(request.broker, queue, request.limit(), names)
-    return (yield from accounts(request.broker, request.vhost(), request.limit(), names))
+        return (yield from queue_causes(request.broker, queue, sort, names, pager))
+    return (yield from accounts(request.broker, request.vhost(), sort, names, pager))
 
 
-def alarms(request: Request) -> AlarmsAnswer:
-    return AlarmsAnswer(alarm_rows(request.broker.alarm_manager, names_of(request)))
+def alarms(request: Request) -> Steps[AlarmsAnswer]:
+    names = yield from names_of(request)
+    return AlarmsAnswer(alarm_rows(request.broker.alarm_manager, names))
 
 
 def settings(request: Request) -> SettingRows:

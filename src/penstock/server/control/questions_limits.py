@@ -5,26 +5,40 @@ Beside a `name`, `set` carries `limits`, an object, and `clear` carries `keys`, 
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import LimitListing, LimitRow, LimitsOf
 from penstock.broker.session.entry_limits import CHANNELS, CONNECTIONS, QUEUES, USER, VHOST
 from penstock.server.control.request import Request
 from penstock.telemetry.events import SETTING_CHANGED
 
+STEP_ROWS: Final = 64
+"""Channels of a user are counted connection by connection."""
 
-def listing(request: Request) -> LimitListing:
-    """Every vhost and user with a limit; `used` holds what there is now, by the same keys."""
+
+def listing(request: Request) -> Steps[LimitListing]:
+    """Vhosts and users with a limit; `used` holds what there is now, by the same keys. In steps."""
     limits = request.broker.limits
+    pager = request.pager()
+    for count, one in enumerate(limits.rows(), 1):
+        pager.offer((int(one.kind != VHOST), one.name), one)
+        if count % STEP_ROWS == 0:
+            yield 0.0
     rows: list[LimitRow] = []
-    for row in limits.rows():
+    for row in pager.rows():
+        if row.kind == VHOST and row.name not in request.broker.vhosts:
+            continue
+        if len(rows) % STEP_ROWS == STEP_ROWS - 1:
+            yield 0.0
         used = {CONNECTIONS: limits.connections_of(row.kind, row.name)}
         if row.kind == VHOST:
             used[QUEUES] = request.broker.vhosts[row.name].counted_queues()
         if row.kind == USER:
             used[CHANNELS] = limits.channels_of(row.name)
         rows.append(LimitRow(row.kind, row.name, dict(row.limits), used))
-    return LimitListing(rows)
+    return LimitListing(rows, pager.total, pager.next())
 
 
 def change(request: Request) -> LimitsOf:

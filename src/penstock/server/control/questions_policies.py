@@ -5,19 +5,30 @@ policy under `policy`, with the keys of RabbitMQ's definitions; `operator` says 
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.policy import policy_from
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.policy.policy_manager import Outcome
 from penstock.queues.policy_keys import without_effect
 from penstock.server.control.request import Request
 
 Answer = dict[str, object]
+STEP_ROWS: Final = 256
 
 
-def listing(request: Request) -> Answer:
+def listing(request: Request) -> Steps[dict[str, object]]:
+    """By virtual host, in the order in which they count; in steps. A page goes on behind so many:
+    a policy that comes meanwhile may move one to the next page."""
     found = request.broker.policies.listing(request.is_set("operator"), request.text("vhost"))
-    return {"policies": [one.as_json() for one in found]}
+    pager = request.pager("place")
+    for place, one in enumerate(found):
+        pager.offer((place,), one)
+        if place % STEP_ROWS == STEP_ROWS - 1:
+            yield 0.0
+    rows = [one.as_json() for one in pager.rows()]
+    return {"policies": rows, "total": pager.total, "next": pager.next()}
 
 
 def change(request: Request) -> Answer:

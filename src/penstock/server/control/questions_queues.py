@@ -5,7 +5,6 @@ named as it shows itself: `/orders` in the virtual host `/`, `tenant/orders` els
 alone when one queue has that name.
 """
 
-from heapq import nsmallest
 from typing import Final
 
 from penstock.base.errors import ChannelFault, OperatorError
@@ -51,33 +50,27 @@ LETTER_WORDS: Final = {
 def listing(request: Request) -> Steps[dict[str, object]]:
     """A QueueListing, in steps: who comes first is looked at for all, the rest for what is shown.
     A queue that goes meanwhile is shown as it was."""
-    limit, sort, vhost, name = (
-        request.limit(),
-        request.one_of("sort", SORTS),
-        request.vhost(),
-        request.text("name"),
-    )
+    sort, vhost, name = request.one_of("sort", SORTS), request.vhost(), request.text("name")
+    pager = request.pager(sort)
     broker = request.broker
-    found = [one for one in _queues(broker) if vhost in ("", one.vhost)]
-    if name != "":
-        found = [find(broker, name)]
     windows = request.windows(WINDOW_S)
-    yield 0.0
-    weights: list[tuple[float, str, int]] = []
-    for index, one in enumerate(found):
-        weights.append((-_weight(one, windows.get(one.identity), sort), _name(one), index))
-        if index % STEP_QUEUES == STEP_QUEUES - 1:
-            yield 0.0
-    first = nsmallest(limit, weights)
-    yield 0.0
+    wanted = [one for one in broker.vhosts if vhost in ("", one) and name == ""]
+    if name != "":
+        pager.offer((0, name), find(broker, name))
+    for where in wanted:
+        for index, one in enumerate(broker.queues_in(where)):
+            pager.offer((-_weight(one, windows.get(one.identity), sort), _name(one)), one)
+            if index % STEP_QUEUES == STEP_QUEUES - 1:
+                yield 0.0
+        yield 0.0
     rows: list[QueueRow] = []
-    for _, _, index in first:
-        one = found[index]
+    for one in pager.rows():
         rows.append(row_of(one, windows.get(one.identity), broker.leases))
         if len(rows) % STEP_ROWS == 0:
             yield 0.0
-    exchanges = [] if name != "" else deduplicating(broker, vhost)[:limit]
-    answer = QueueListing(rows, len(found), exchanges)
+    is_first = name == "" and request.text("after") == ""
+    exchanges = deduplicating(broker, vhost)[: pager.limit] if is_first else []
+    answer = QueueListing(rows, pager.total, exchanges, pager.next())
     return {key: getattr(answer, key) for key in answer.__struct_fields__}
 
 
@@ -107,16 +100,18 @@ def release(request: Request) -> GroupEnded:
     return GroupEnded(_name(actor), group, given_back)
 
 
-def _queues(broker: Broker) -> list[QueueActor]:
-    return [one for vhost in broker.vhosts.values() for one in vhost.queues.values()]
-
-
 def find(broker: Broker, name: str) -> QueueActor:
     """The queue called `name`. Raises: OperatorError when there is none, or more than one."""
     whole = name.removeprefix("queue:")
-    queues = _queues(broker)
-    found = [one for one in queues if _name(one) == whole]
-    found = found or [one for one in queues if one.name == whole]
+    found: list[QueueActor] = []
+    for vhost in broker.vhosts.values():
+        before = "/" if vhost.name == "/" else f"{vhost.name}/"
+        actor = vhost.queues.get(whole.removeprefix(before)) if whole.startswith(before) else None
+        if actor is not None and _name(actor) == whole:
+            found.append(actor)
+    if not found:
+        named = [vhost.queues.get(whole) for vhost in broker.vhosts.values()]
+        found = [one for one in named if one is not None]
     if len(found) == 1:
         return found[0]
     if found:

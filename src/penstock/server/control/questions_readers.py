@@ -9,6 +9,7 @@ from the rounds that are kept anyway.
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import ReaderListing, ReaderRow
 from penstock.broker.broker import Broker
 from penstock.broker.lease.lease_manager import LeaseBook
@@ -23,37 +24,39 @@ from penstock.streams.reader_groups import ReaderGroup
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import NS_PER_S
 
+SORTS: Final = ("lag", "name")
+STEP_QUEUES: Final = 256
 PUBLISHED: Final = "published"
 RATE_NS: Final = 10 * NS_PER_S
 """Rates are those of this last time."""
 
 
-def readers(request: Request) -> ReaderListing:
-    """Those that are furthest behind first."""
-    limit, vhost = request.limit(), request.vhost()
-    found = [
-        row
-        for queue in _queues(request.broker)
-        if vhost in ("", queue.vhost)
-        for row in _readers_of(request.broker, request.history, queue)
-    ]
-    found.sort(key=lambda row: (-row.lag_seconds, -row.lag_messages, row.queue, row.group))
-    return ReaderListing(found[:limit], len(found))
-
-
-def _queues(broker: Broker) -> Iterator[QueueActor]:
-    for vhost in broker.vhosts.values():
-        yield from vhost.queues.values()
+def readers(request: Request) -> Steps[ReaderListing]:
+    """Those that are furthest behind first, or by name; in steps."""
+    sort, wanted = request.one_of("sort", SORTS), request.vhost()
+    pager = request.pager(sort)
+    broker = request.broker
+    for name in list(broker.vhosts):
+        if wanted not in ("", name):
+            continue
+        for index, queue in enumerate(broker.queues_in(name)):
+            if index % STEP_QUEUES == STEP_QUEUES - 1:
+                yield 0.0
+            for row in _readers_of(broker, request.history, queue):
+                lag = (-row.lag_seconds, -row.lag_messages) if sort == "lag" else (0, 0)
+                pager.offer((*lag, row.queue, row.group, row.kind), row)
+                yield 0.0
+    return ReaderListing(pager.rows(), pager.total, pager.next())
 
 
 def _readers_of(broker: Broker, history: FlightHistory, queue: QueueActor) -> Iterator[ReaderRow]:
     book = broker.leases.book_of(queue)
     if book is not None:
-        for lease in book.groups.values():
+        for lease in list(book.groups.values()):
             yield _of_lease(history, book, lease)
     stream = stream_of(queue)
     if stream is not None and stream.groups is not None:
-        for group in stream.groups.groups.values():
+        for group in list(stream.groups.groups.values()):
             yield _of_stream(history, queue, stream.groups, group)
 
 

@@ -4,7 +4,7 @@ One request is {"op": "users", "do": "add" | ..., "name": ...}, or {"op": "permi
 Passwords come hashed: what is asked here never holds one.
 """
 
-from itertools import islice
+from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.cooperative import Steps
@@ -19,26 +19,35 @@ from penstock.broker.admin.answers import (
 )
 from penstock.broker.session.entry_limits import USER
 from penstock.broker.vhost.rights import RIGHTS, Permission, TopicPermission
-from penstock.server.control.request import ROWS_MAX, Request
+from penstock.server.control.request import Request
+
+STEP_ROWS: Final = 256
 
 
-def listing(request: Request) -> UserListing:
+def listing(request: Request) -> Steps[UserListing]:
+    """In steps."""
     broker = request.broker
-    limits = {row.name: dict(row.limits) for row in broker.limits.rows() if row.kind == USER}
+    pager = request.pager()
+    for count, (name, user) in enumerate(list(broker.access.users.items()), 1):
+        pager.offer((name,), (name, user))
+        if count % STEP_ROWS == 0:
+            yield 0.0
     configured = () if users.is_default(broker.config) else broker.permissions.configured
-    return UserListing(
-        [
+    rows = []
+    for name, user in pager.rows():
+        rows.append(
             UserRow(
                 name,
                 list(user.tags),
-                limits.get(name, {}),
+                broker.limits.limits_of(USER, name),
                 broker.limits.connections_of(USER, name),
                 name in configured,
                 user.hashing,
             )
-            for name, user in sorted(broker.access.users.items())
-        ]
-    )
+        )
+        if len(rows) % STEP_ROWS == 0:
+            yield 0.0
+    return UserListing(rows, pager.total, pager.next())
 
 
 def add(request: Request) -> Changed:
@@ -68,21 +77,29 @@ def delete(request: Request) -> Steps[dict[str, object]]:
     return {"said": f"user '{name}' is deleted; connections closed: {count}"}
 
 
-def permissions(request: Request) -> PermissionListing:
-    """Of a user, of a virtual host, or all."""
+def permissions(request: Request) -> Steps[PermissionListing]:
+    """Of a user, of a virtual host, or all; in steps."""
     user, vhost = request.text("user"), request.vhost()
     broker = request.broker
-    rows = [
-        PermissionRow(name, where, one.configure, one.write, one.read)
-        for name, where, one in islice(broker.permissions.rows(user, vhost), ROWS_MAX + 1)
-    ]
-    topics = [
-        TopicPermissionRow(name, where, exchange, one.write, one.read)
-        for name, where, exchange, one in broker.permissions.topic_rows()
-        if user in ("", name) and vhost in ("", where)
-    ]
-    is_cut = len(rows) > ROWS_MAX or len(topics) > ROWS_MAX
-    return PermissionListing(rows[:ROWS_MAX], topics[:ROWS_MAX], is_cut)
+    pager = request.pager()
+    for count, (name, where, one) in enumerate(list(broker.permissions.rows(user, vhost)), 1):
+        row = PermissionRow(name, where, one.configure, one.write, one.read)
+        pager.offer((0, name, where, ""), row)
+        if count % STEP_ROWS == 0:
+            yield 0.0
+    for name, where, exchange, topic in list(broker.permissions.topic_rows()):
+        if user in ("", name) and vhost in ("", where):
+            about = TopicPermissionRow(name, where, exchange, topic.write, topic.read)
+            pager.offer((1, name, where, exchange), about)
+        if pager.total % STEP_ROWS == 0:
+            yield 0.0
+    found = pager.rows()
+    return PermissionListing(
+        [row for row in found if isinstance(row, PermissionRow)],
+        [row for row in found if isinstance(row, TopicPermissionRow)],
+        pager.total,
+        pager.next(),
+    )
 
 
 def permit(request: Request) -> Changed:

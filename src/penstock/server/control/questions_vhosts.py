@@ -9,7 +9,7 @@ from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin import vhosts
 from penstock.broker.admin.answers import Changed, VhostRow
 from penstock.broker.session.entry_limits import VHOST
-from penstock.server.control.request import ROWS_MAX, Request
+from penstock.server.control.request import Request
 
 QUEUES_PER_STEP: Final = 256
 LOOK_S: Final = 0.001
@@ -18,10 +18,15 @@ LOOK_S: Final = 0.001
 def listing(request: Request) -> Steps[dict[str, object]]:
     """A VhostListing, in steps: messages are counted queue by queue."""
     broker = request.broker
-    limits = {row.name: dict(row.limits) for row in broker.limits.rows() if row.kind == VHOST}
-    names = sorted(broker.vhosts)
+    pager = request.pager()
+    for index, name in enumerate(list(broker.vhosts), 1):
+        pager.offer((name,), name)
+        if index % QUEUES_PER_STEP == 0:
+            yield 0.0
     rows = []
-    for name in names[:ROWS_MAX]:
+    for name in pager.rows():
+        if name not in broker.vhosts:
+            continue
         messages = count = 0
         for count, actor in enumerate(broker.queues_in(name), 1):
             messages += int(actor.messages.ready_count()) + int(actor.unacked_count)
@@ -29,10 +34,10 @@ def listing(request: Request) -> Steps[dict[str, object]]:
                 yield 0.0
         connections = broker.limits.connections_of(VHOST, name)
         is_configured = name in broker.config.vhosts
-        of = limits.get(name, {})
+        of = broker.limits.limits_of(VHOST, name)
         rows.append(VhostRow(name, count, messages, connections, of, is_configured))
         yield 0.0
-    return {"vhosts": rows, "is_cut": len(names) > ROWS_MAX}
+    return {"vhosts": rows, "total": pager.total, "next": pager.next()}
 
 
 def add(request: Request) -> Changed:

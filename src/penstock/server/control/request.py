@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any
 
 from penstock.base.errors import OperatorError
+from penstock.broker.admin.paging import PAGE_ROWS_MAX, Pager
 from penstock.broker.broker import Broker
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
-
-ROWS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,13 @@ class Request:
     def limit(self) -> int:
         """How many rows are wanted."""
         limit = self.fields.get("limit", 50)
-        if not isinstance(limit, int) or not 1 <= limit <= ROWS_MAX:
-            raise OperatorError(f"limit of {limit} rows: must be 1..{ROWS_MAX}")
+        if not isinstance(limit, int) or not 1 <= limit <= PAGE_ROWS_MAX:
+            raise OperatorError(f"limit of {limit} rows: must be 1..{PAGE_ROWS_MAX}")
         return limit
+
+    def pager(self, order: str = "name") -> Pager[Any]:
+        """What the page is picked by that is wanted, of rows in this `order`."""
+        return Pager(self.limit(), self.text("after"), order)
 
     def vhost(self) -> str:
         """A virtual host that there is, "" for all."""

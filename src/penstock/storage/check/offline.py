@@ -1,8 +1,10 @@
 """A store that no broker uses: what is in it, and compacting it to the end."""
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.base.steps import whole
 from penstock.storage.layout.files import Directory
 from penstock.storage.layout.format import (
     OUTBOX_QUEUE_ID,
@@ -17,6 +19,7 @@ from penstock.storage.layout.segment import Segment
 from penstock.storage.log.compaction import Compactor
 from penstock.storage.log.log import MessageLog
 
+STEP_QUEUES: Final = 128
 ROUNDS_MAX: Final = 1_000_000
 """Slices of STORE_COPY_BYTES: more than a disk has. What is left then stays as it is."""
 
@@ -55,28 +58,47 @@ class StoreStats:
 
 
 def store_stats(log: MessageLog, directory: Directory | None = None) -> StoreStats:
-    """What is in `log`. directory: its files, when nobody else reads them: then one message a queue
-    is read to tell how old it is; without it footers and acknowledgements do not count.
+    """The same as `store_stat_steps` in one go. Raises: OSError."""
+    return whole(store_stat_steps(log, directory))
+
+
+def store_stat_steps(
+    log: MessageLog, directory: Directory | None = None
+) -> Generator[float, None, StoreStats]:
+    """What is in `log`, in steps; what comes and goes between them is there or not. directory: its
+    files, when nobody else reads them: then one message a queue is read to tell how old it is, and
+    queues come by number; without it footers and acknowledgements do not count.
 
     Raises: OSError."""
     written: dict[int, int] = {}
     live_bytes = 0
-    for segment in log.segments.values():
+    for segment in list(log.segments.values()):
         if directory is not None:
             _find_shared(log, segment)
         live_bytes += int(segment.live_bytes())
-        for table in segment.tables:
+        for count, table in enumerate(list(segment.tables), 1):
             queue_id = int(table.queue_id)
             written[queue_id] = written.get(queue_id, 0) + int(table.record_bytes)
-    queues = tuple(
-        _queue_stats(log, index, written.get(queue_id, 0), directory is not None)
-        for queue_id, index in sorted(log.queues.items())
-        if queue_id < OUTBOX_QUEUE_ID
-    )
+            if count % STEP_QUEUES == 0:
+                yield 0.0
+        yield 0.0
+    queues: list[QueueStats] = []
+    messages = queue_bytes = 0
+    indexes = list(log.queues.items())
+    if directory is not None:
+        indexes.sort(key=lambda one: one[0])
+    for queue_id, index in indexes:
+        if queue_id < OUTBOX_QUEUE_ID:
+            one = _queue_stats(log, index, written.get(queue_id, 0), directory is not None)
+            queues.append(one)
+            messages += one.messages
+            queue_bytes += one.live_bytes
+            if len(queues) % STEP_QUEUES == 0:
+                yield 0.0
     return StoreStats(
-        queues,
-        sum(one.messages for one in queues),
-        max(live_bytes, sum(one.live_bytes for one in queues)),
+        tuple(queues),
+        messages,
+        max(live_bytes, queue_bytes),
         log.disk_bytes() if directory is None else files_bytes(directory),
         len(log.segments),
         int(log.spares.kept_bytes) if directory is None else spares_bytes(directory),

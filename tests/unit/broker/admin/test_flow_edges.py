@@ -12,6 +12,7 @@ from penstock.broker.admin.flow_edges import (
     Edges,
     edges,
 )
+from penstock.broker.admin.paging import Pager
 from penstock.broker.broker import Broker
 from penstock.broker.store.group_commit import BATCH_BYTES
 from penstock.flow.hop import KIND_CHANNEL_QUEUE, KIND_CONNECTION_CHANNEL, KIND_NAMES
@@ -27,7 +28,7 @@ NS_PER_MS = 1_000_000
 
 
 def all_of(broker: Broker, vhost: str = "") -> Edges:
-    return whole(edges(broker, {}, vhost, False, "name", 1000))
+    return whole(edges(broker, {}, vhost, False, "name", Pager(1000)))
 
 
 def of_kind(broker: Broker, kind: str) -> list[EdgeRow]:

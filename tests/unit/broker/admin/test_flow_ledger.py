@@ -8,6 +8,7 @@ from penstock.broker.admin.flow_ledger import (
     ledger_rows,
     queue_causes,
 )
+from penstock.broker.admin.paging import Pager
 from penstock.explain.naming import Names
 from tests.owed import owed_rows
 from tests.unit.broker.peer import Bed, Peer
@@ -38,7 +39,7 @@ def test_everybody_has_what_he_published_until_the_group_has_passed_it() -> None
     assert 2000 < mine.kept_bytes < 5000 < theirs.kept_bytes < 6000
     assert row(bed, "user:guest@/").kept_messages == 25
     assert row(bed, "vhost:/").kept_messages == row(bed, "node").kept_messages == 26
-    shown = whole(accounts(bed.broker, "", 1, Names({}))).accounts
+    shown = whole(accounts(bed.broker, "", "size", Names({}), Pager(1))).accounts
     assert shown[-1].kept_messages == 5, "the biggest"
     owed = [one for one in owed_rows(bed.broker) if one.kind == "kept"]
     assert {(one.place, one.origin, one.messages) for one in owed} == {
@@ -46,7 +47,7 @@ def test_everybody_has_what_he_published_until_the_group_has_passed_it() -> None
         ("group:etl@/s", name_of(other), 5),
         ("group:etl@/s", "vhost:/", 1),
     }
-    causes = queue_causes(bed.broker, "s", 9, Names({}))
+    causes = whole(queue_causes(bed.broker, "s", "size", Names({}), Pager(9)))
     assert {one.account: one.kept for one in causes.rows} == {
         name_of(one): 20, name_of(other): 5, "vhost:/": 1
     }  # fmt: skip
@@ -84,5 +85,5 @@ def test_of_a_publisher_who_has_gone_it_is_his_users() -> None:
     gone.hang_up()
     assert name_of(gone) not in [one.name for one in ledger_rows(bed.broker)]
     assert row(bed, "user:guest@/").kept_messages == 10
-    (cause,) = queue_causes(bed.broker, "s", 9, Names({})).rows
+    (cause,) = whole(queue_causes(bed.broker, "s", "size", Names({}), Pager(9))).rows
     assert (cause.account, cause.kept, cause.share) == ("user:guest@/", 10, 1.0)

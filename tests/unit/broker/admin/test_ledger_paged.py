@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.base.steps import whole
 from penstock.broker.admin.answers import AccountRow, CauseRow
 from penstock.broker.admin.flow_ledger import ledger_rows, queue_causes
+from penstock.broker.admin.paging import Pager
 from penstock.explain.naming import Names
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
@@ -23,7 +25,8 @@ def row(bed: LeaseBed, name: str) -> AccountRow:
 
 
 def causes(bed: LeaseBed) -> dict[str, CauseRow]:
-    return {one.account: one for one in queue_causes(bed.broker, "q", 99, Names({})).rows}
+    found = whole(queue_causes(bed.broker, "q", "size", Names({}), Pager(99)))
+    return {one.account: one for one in found.rows}
 
 
 def filled(
@@ -63,7 +66,7 @@ def test_stored_is_all_there_is(
     assert (found["conn:web"].ready, found["conn:job"].ready) == (150, 50)
     assert found["conn:web"].paged == web.paged_messages
     assert found["conn:web"].share == pytest.approx(0.75, abs=0.02)
-    assert not queue_causes(bed.broker, "q", 99, Names({})).is_estimate
+    assert not whole(queue_causes(bed.broker, "q", "size", Names({}), Pager(99))).is_estimate
     peers["web"].call(1, m.QueuePurge("q"), m.QueuePurgeOk)
     bed.work()
     assert (row(bed, "node").stored_messages, row(bed, "node").paged_messages) == (0, 0)

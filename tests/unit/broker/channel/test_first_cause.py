@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.base.steps import whole
 from penstock.broker.admin.flow_ledger import ledger_rows, queue_causes
+from penstock.broker.admin.paging import Pager
 from penstock.explain.naming import Names
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, Value
@@ -54,7 +56,7 @@ def stored(bed: LetterBed) -> dict[str, int]:
 
 
 def causes_of(bed: LetterBed, queue: str) -> dict[str, int]:
-    rows = queue_causes(bed.broker, queue, 9, Names({})).rows
+    rows = whole(queue_causes(bed.broker, queue, "size", Names({}), Pager(9))).rows
     return {row.account: row.messages for row in rows}
 
 

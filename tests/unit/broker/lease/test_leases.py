@@ -1,7 +1,9 @@
 """Leases of a broker in memory: holding, reading again, being done, giving back, refusals."""
 
 from penstock.base.limits import LEASE_GROUPS
+from penstock.base.steps import whole
 from penstock.broker.admin.flow_ledger import queue_causes
+from penstock.broker.admin.paging import Pager
 from penstock.broker.admin.view_queues import queue_and_consumers
 from penstock.broker.lease.lease_manager import Order
 from penstock.broker.lease.lease_view import leases_in_words
@@ -335,7 +337,7 @@ def test_what_is_leased_stays_with_whoever_published_it_and_is_shown() -> None:
     assert [(row.place, row.origin, row.messages) for row in rows] == [
         ("queue:/q", "conn:spark", 3)
     ]
-    causes = queue_causes(bed.broker, "q", 5, Names({})).rows
+    causes = whole(queue_causes(bed.broker, "q", "size", Names({}), Pager(5))).rows
     assert [(one.account, one.unanswered, one.ready) for one in causes] == [("conn:spark", 3, 1)]
     queue = bed.actor("q")
     shown = {one.actor: one for one in queue_and_consumers(bed.broker, queue)}

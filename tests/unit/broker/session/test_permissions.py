@@ -12,8 +12,10 @@ import pytest
 from penstock.base.config import TopicPermissionConfig, UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.limits import PERMISSIONS_MAX, RIGHTS_REMEMBERED
+from penstock.broker.admin import users, vhosts
 from penstock.broker.session.audit import Audit
 from penstock.broker.session.passwords import SHA256, hash_password
+from penstock.broker.session.recheck import CONNECTIONS_AT_ONCE
 from penstock.broker.vhost.rights import FULL, READ, WRITE, Permission, Rights, TopicPermission
 from penstock.protocol import methods as m
 from tests.unit.broker.peer import Bed
@@ -162,6 +164,50 @@ def test_consumers_of_what_may_not_be_read_any_more_are_cancelled() -> None:
     peer.publish("lose", b"stays")
     peer.publish("keep", b"comes")
     assert peer.bodies() == [b"comes"]
+    bed.settle()
+
+
+def test_connections_of_a_user_are_looked_at_a_few_at_a_time() -> None:
+    """Issue 18, 2: nobody waits for all connections of somebody whose rights have changed."""
+    bed = Bed()
+    first = bed.connect()
+    first.call(1, m.QueueDeclare("lose"), m.QueueDeclareOk)
+    peers = [bed.connect(f"peer{number}") for number in range(5 * CONNECTIONS_AT_ONCE)]
+    for peer in peers:
+        peer.call(1, m.BasicConsume("lose", "tag"), m.BasicConsumeOk)
+
+    def left() -> int:
+        return len(bed.actor("lose").consumers)
+
+    bed.broker.permissions.set(GUEST, "/", Permission(".*", ".*", "^keep$"))
+    cleanup = bed.broker.cleanup
+    bed.broker.scheduler.ready.remove(cleanup)
+    cleanup.is_ready = False
+    turns = 0
+    before = len(peers)
+    while cleanup.errands:
+        assert before - left() <= CONNECTIONS_AT_ONCE
+        before = left()
+        cleanup.turn(1)
+        turns += 1
+    assert left() == 0 and turns >= 4
+    bed.run()
+    assert [peer.one(m.BasicCancel).consumer_tag for peer in peers] == ["tag"] * len(peers)
+    bed.settle()
+
+
+def test_those_who_are_put_out_are_found_by_their_virtual_host() -> None:
+    """Steps are for those who are in it, however many others there are."""
+    bed = Bed()
+    vhosts.add(bed.broker, "v")
+    bed.broker.permissions.set(GUEST, "v", FULL)
+    for number in range(50):
+        bed.connect(f"other{number}")
+    for number in range(3):
+        bed.connect(f"mine{number}", vhost="v")
+    assert sum(1 for _ in users.put_out(bed.broker, "it is over", vhost="v")) == 3
+    bed.run()
+    assert sum(1 for one in bed.broker.connections.values() if one.state(0) == "running") == 50
     bed.settle()
 
 

@@ -5,7 +5,9 @@ import pytest
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.limits import USER_PAGES
+from penstock.base.steps import whole
 from penstock.broker.admin.flow_ledger import LOOKED_AT, ledger_rows, queue_causes
+from penstock.broker.admin.paging import Pager
 from penstock.broker.settings.ledger import (
     CONNECTION,
     NODE,
@@ -162,11 +164,11 @@ def test_a_long_queue_is_looked_at_in_part() -> None:
     peer.send(publish(1, "", "q", b"1"))
     bed.run()
     queue = bed.broker.vhosts["/"].queues["q"]
-    exact = queue_causes(bed.broker, "q", 9, Names({}))
+    exact = whole(queue_causes(bed.broker, "q", "size", Names({}), Pager(9)))
     assert exact.rows[0].messages == 1 and not exact.is_estimate
     many = queue.messages.ready_messages() * (2 * LOOKED_AT)
     queue.messages.add_all(many, sum(len(one.raw) for one in many))
-    answer = queue_causes(bed.broker, "q", 9, Names({}))
+    answer = whole(queue_causes(bed.broker, "q", "size", Names({}), Pager(9)))
     (row,) = answer.rows
     assert answer.is_estimate and abs(row.messages - 2 * LOOKED_AT) <= 3
     assert row.bytes // row.messages == exact.rows[0].bytes

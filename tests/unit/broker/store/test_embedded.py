@@ -8,6 +8,7 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.base.steps import whole
 from penstock.broker.admin.flow_edges import EdgeRow, edges
+from penstock.broker.admin.paging import Pager
 from penstock.broker.paging.rabbit_pager import RabbitPager
 from penstock.protocol import methods as m
 from tests.unit.broker.peer import Peer, publish
@@ -33,7 +34,7 @@ def change(bed: LeaseBed, wanted: dict[str, str]) -> None:
 
 def hop(bed: LeaseBed) -> EdgeRow:
     """The queue's to its store."""
-    found = whole(edges(bed.broker, {}, "/", False, "name", 100)).edges
+    found = whole(edges(bed.broker, {}, "/", False, "name", Pager(100))).edges
     (row,) = [one for one in found if one.sender == "queue:/q"]
     return row
 

@@ -48,6 +48,8 @@ def remembered(history: FlightHistory, broker: Broker, rounds: int = 3) -> None:
         ({"op": "why", "kind": "memory"}, COUNT // STEP_WINDOWS),
         ({"op": "status"}, COUNT // 256),
         ({"op": "vhosts"}, COUNT // 256),
+        ({"op": "queues", "do": "readers"}, COUNT // 256),
+        ({"op": "queues", "limit": 1000, "sort": "name"}, COUNT // STEP_WINDOWS + 32),
     ],
 )
 def test_many_small_steps_and_queues_that_go_in_between(

@@ -19,7 +19,7 @@ from penstock.server.control.control_client import ask, control_path
 from penstock.server.control.control_socket import ROWS, ControlSocket, in_slices, json_steps
 from tests.definitions import run_through
 from tests.patience import PATIENCE_S
-from tests.unit.server.wire import running
+from tests.unit.server.wire import running, until
 
 
 def answer(request: dict[str, object]) -> dict[str, object]:
@@ -161,3 +161,76 @@ def test_long_lists_in_pieces() -> None:
     value = {"a": {"rows": [{"n": number} for number in range(ROWS * 2 + 1)]}, "b": [], "c": {}}
     assert run_through(json_steps(value)) == msgspec.json.encode(value)
     assert sum(1 for _ in json_steps(value)) > 8
+
+
+class Counting:
+    """Answers without an end, until it is stopped. steps: done so far."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.is_stopped = False
+
+    def answer(self, request: dict[str, object]) -> Steps[dict[str, object]]:
+        try:
+            for _ in range(int(str(request["steps"]))):
+                self.steps += 1
+                yield 0.001
+        finally:
+            self.is_stopped = True
+        return {"steps": self.steps}
+
+
+@pytest.mark.parametrize("is_change", [False, True], ids=["question", "change"])
+async def test_whoever_hangs_up_has_a_question_stopped_and_a_change_done(
+    tmp_path: Path, is_change: bool
+) -> None:
+    counting = Counting()
+    told: list[dict[str, object]] = []
+    control = ControlSocket(
+        str(tmp_path / "control.sock"),
+        counting.answer,
+        lambda request, _: told.append(request),
+        lambda request: request["do"] == "change",
+    )
+    await control.start()
+    _, writer = await asyncio.open_unix_connection(str(tmp_path / "control.sock"))
+    steps = 200 if is_change else 1_000_000_000
+    request = {"do": "change" if is_change else "look", "steps": steps}
+    writer.write(json.dumps(request).encode() + b"\n")
+    await until(lambda: counting.steps > 3)
+    writer.close()
+    await until(lambda: counting.is_stopped)
+    if is_change:
+        await until(lambda: bool(told))
+        assert counting.steps == steps and told == [request]
+    else:
+        assert counting.steps < steps and told == []
+    await until(lambda: control.clients == 0)
+    await control.close()
+
+
+async def test_whoever_has_only_said_all_is_answered(tmp_path: Path) -> None:
+    """`nc -N` and the like close their end for writing and wait."""
+    counting = Counting()
+    control = ControlSocket(str(tmp_path / "control.sock"), counting.answer)
+    await control.start()
+    reader, writer = await asyncio.open_unix_connection(str(tmp_path / "control.sock"))
+    writer.write(b'{"steps": 30}\n')
+    writer.write_eof()
+    assert json.loads(await asyncio.wait_for(reader.readline(), PATIENCE_S)) == {"steps": 30}
+    writer.close()
+    await control.close()
+
+
+@pytest.mark.parametrize("count", [1, 3 * ROWS])
+def test_a_long_list_below_a_short_one_is_written_in_pieces(count: int) -> None:
+    value = {"vhosts": [{"vhost": "/", "queues": list(range(count))}, {"queues": []}]}
+    pieces = sum(1 for _ in json_steps(value))
+    assert pieces >= count // ROWS
+    steps = json_steps(value)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            assert json.loads(end.value) == value
+            break

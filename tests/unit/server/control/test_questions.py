@@ -38,11 +38,13 @@ def test_limits_are_set_listed_and_cleared() -> None:
         "limits": [
             {**vhost, "limits": {"max-queues": 5}, "used": {**used, "max-queues": 1}},
             {**user, "limits": {"max-channels": 9}, "used": {**used, "max-channels": 2}},
-        ]
+        ],
+        "total": 2,
+        "next": "",
     }
     assert asked(bed, "limits", do="clear", **user, keys=["max-channels"])["limits"] == {}
     assert asked(bed, "limits", do="clear", **vhost)["limits"] == {}
-    assert asked(bed, "limits", do="list") == {"limits": []}
+    assert asked(bed, "limits", do="list") == {"limits": [], "total": 0, "next": ""}
     assert "limits of vhost '/': max-queues 5" in bed.log.lines
 
 
@@ -59,8 +61,8 @@ def test_policies_are_set_listed_exported_and_cleared() -> None:
     assert (row.policy, row.operator_policy) == ("short", "")
     assert row.effective_policy_definition == POLICY["definition"]
     assert row.rules == {"max-length": "2", "overflow": "drop-head"}
-    assert asked(bed, "policies", vhost="/") == {"policies": [WHOLE]}
-    assert asked(bed, "policies", operator=True) == {"policies": []}
+    assert asked(bed, "policies", vhost="/") == {"policies": [WHOLE], "total": 1, "next": ""}
+    assert asked(bed, "policies", operator=True) == {"policies": [], "total": 0, "next": ""}
     assert asked(bed, "policies", do="export") == {"policies": [WHOLE], "parameters": []}
     name = {"vhost": "/", "name": "short"}
     assert asked(bed, "policies", do="clear", **name) == {**name, "before": WHOLE, **numbers}
@@ -71,17 +73,17 @@ def test_operator_policies_are_apart() -> None:
     bed = Bed()
     cap = {"name": "cap", "pattern": "", "definition": {"max-length": 1}}
     asked(bed, "policies", do="set", policy=cap, operator=True)
-    assert asked(bed, "policies", do="list") == {"policies": []}
+    assert asked(bed, "policies", do="list") == {"policies": [], "total": 0, "next": ""}
     with pytest.raises(OperatorError, match="no policy 'cap'"):
         asked(bed, "policies", do="clear", name="cap")
     asked(bed, "policies", do="clear", name="cap", operator=True)
-    assert asked(bed, "policies", operator=True) == {"policies": []}
+    assert asked(bed, "policies", operator=True) == {"policies": [], "total": 0, "next": ""}
 
 
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        ({"op": "x"}, "unknown question 'x'; one of: why, status, flow, queues, policies, limits"),
+        ({"op": "x"}, "unknown question 'x'; one of: why, status, connections, flow, queues"),
         ({"op": "flow"}, "unknown question 'flow '; one of: edges, accounts, alarms, settings"),
         ({"op": "limits", "do": "shout"}, "question 'limits shout'; one of: list, set, clear"),
         ({"op": "limits", "do": "set", "kind": "vhost", "name": "/"}, "needs limits, as max-conn"),
