@@ -21,6 +21,7 @@ from penstock.server.boot.node import MakeTokens, Node
 from penstock.server.boot.node import serve as run_node
 from penstock.server.machine.build import COMPILED, build_kind, build_words
 from penstock.server.machine.machine import process_age_s
+from penstock.server.machine.service_manager import tell_ready
 from penstock.server.net.tls_endpoint import NEEDED
 
 NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a restart"
@@ -121,10 +122,12 @@ def serve(
             click.echo(f" ✔ broker   {scheme}://{shown}:{one.port}{ready}")
             ready = ""
         if node.control is not None:
-            where = f"--control {control}" if control else f"--port {node.listeners[0].port}"
+            port, path = node.listeners[0].port, config.control_socket
+            where = f"--control {path}" if path else f"--port {port}"
             click.echo(f" ✔ control  {node.control.path}   penstock why {where}")
         _say_events(node)
         sys.stdout.flush()
+        tell_ready()
 
     asyncio.run(run_node(config, announce, _token_maker(config)))
     if config.data_dir == "":
@@ -142,7 +145,7 @@ def _token_maker(config: Config) -> MakeTokens | None:
     except ImportError as error:
         raise OperatorError(
             f"[oauth] is configured and {error.name} is not installed; "
-            "pip install 'penstock[oauth]'"
+            "pip install 'penstock-mq[oauth]'"
         ) from error
     return JwtChecker
 
@@ -168,7 +171,9 @@ def _say_open(path: str, config: Config) -> None:
     """A file with secrets that others may read is named, as ssh does."""
     own = (config.tls_key_password, config.oauth_secret)
     mode = os.stat(path).st_mode & 0o777
-    if (any(own) or any(one.password for one in config.users)) and mode & 0o077:
+    # The guest that is there without a file is no secret of one.
+    users = () if config.users == Config().users else config.users
+    if (any(own) or any(one.password for one in users)) and mode & 0o077:
         click.echo(
             f" ! {path} holds secrets, and others may read it (mode {mode:o}): chmod 600 {path}, "
             "or write password_hash (penstock users hash-password)"

@@ -1,21 +1,18 @@
-"""Commands that ask a running broker: why, status, connections."""
+"""Commands that ask a running broker: why, status."""
 
 import sys
-from typing import Final
 
 import click
 
+from penstock.base.printable import printable
 from penstock.base.quantities import parse_duration_ns
-from penstock.broker.admin.answers import ConnectionListing, ConnectionRow, Status
-from penstock.cli.asking import FORM, Listed, RunningBroker, listing, placed, print_json
-from penstock.cli.tables import columns, console, say, say_more, show, table
-from penstock.explain.asking import WHY_KINDS
-from penstock.server.boot.log_lines import printable
+from penstock.broker.admin.answers import Status
+from penstock.cli.asking import FORM, RunningBroker, placed, print_json
+from penstock.explain.kinds import WHY_KINDS
 from penstock.server.control.control_client import ask
 from penstock.telemetry.words import size
 
 NS_PER_S = 1_000_000_000
-COLUMNS: Final = columns("CONNECTION:name CALLED:name USER:name VHOST:name STATE CHANNELS:number")
 
 
 @click.command()
@@ -78,26 +75,3 @@ def _show_status(answer: Status) -> None:
         lines.append(("failure", answer.failure))
     for name, said in lines:
         click.echo(f"{name:<12} {printable(said)}")
-
-
-@click.command()
-@click.option("--vhost", default="", help="Only those to this virtual host.")
-@listing
-def connections(broker: RunningBroker, limit: int | None, vhost: str) -> None:
-    """List connections: address, what the client calls itself, user, and whether it is held."""
-    request: dict[str, object] = {"op": "connections", "do": "list", "vhost": vhost}
-    listed = Listed({"connections": ConnectionRow})
-    broker.show_all(request, ConnectionListing, _show_connections, listed, limit)
-
-
-def _show_connections(answer: ConnectionListing) -> None:
-    screen = console()
-    if not answer.connections:
-        say(screen, "no connections")
-        return
-    rows = [
-        [row.name, row.called, row.user, row.vhost, row.state, str(row.channels)]
-        for row in answer.connections
-    ]
-    show(screen, table(COLUMNS, rows))
-    say_more(screen, len(rows), answer.total, "connections")
