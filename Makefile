@@ -47,7 +47,7 @@ WHEEL := .venv-wheel
 
 EXTRAS := demo,spark,spark-jre,pipelines,tls,oauth
 SPARK_VERSIONS ?= 4.0 4.1 4.2
-SOURCES := $(shell find src/penstock -type f -not -name '*.pyc')
+SOURCES := $(shell find src/penstock examples -type f -not -name '*.pyc')
 DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 # The build front ends run this file without its directory on the path.
@@ -27,6 +28,24 @@ COMPILE_LIST = Path("compile_list.txt")
 PACKAGE = Path("src", "penstock")
 # Part of the package: the installed broker says it, because pip hides what a build prints.
 REASON = "penstock/not-compiled.txt"
+EXAMPLE = Path("examples", "orders")
+"""Goes into the package as well: `penstock run` plays it, and whoever has no clone may copy it."""
+
+
+class WithExample(build_py):
+    """The package, and in it the example. In an editable installation it stays where it is."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            for file in example_files():
+                target = Path(self.build_lib, "penstock", file)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / file, target)
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        copied = [str(Path(self.build_lib, "penstock", file)) for file in example_files()]
+        return [*super().get_outputs(include_bytecode), *copied]
 
 
 class CompileOrFallBack(build_ext):
@@ -68,6 +87,11 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def example_files() -> list[Path]:
+    """Below the root."""
+    return sorted(EXAMPLE / one.name for one in (ROOT / EXAMPLE).iterdir() if one.is_file())
+
+
 def sources() -> list[Path]:
     """The files on the compile list. Raises: FileNotFoundError for a name without a file."""
     lines = COMPILE_LIST.read_text(encoding="utf-8").splitlines()
@@ -85,4 +109,4 @@ def extensions() -> list[Extension]:
     return [Extension(module_name(source), []) for source in sources()]
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": CompileOrFallBack})
+setup(ext_modules=extensions(), cmdclass={"build_ext": CompileOrFallBack, "build_py": WithExample})

@@ -40,6 +40,7 @@ def main() -> None:
     sell.set_defaults(run=sell_orders)
     bill = commands.add_parser("bill")
     bill.add_argument("file", type=Path)
+    bill.add_argument("--idle", type=float, default=IDLE_S)
     bill.set_defaults(run=bill_orders)
     commands.add_parser("dead").set_defaults(run=show_dead)
     given = parser.parse_args()
@@ -120,12 +121,12 @@ def bad(run: str, number: int) -> bytes:
 
 
 def bill_orders(channel: Any, given: argparse.Namespace) -> None:
-    """Until there was no invoice for a while. A line is on the disk before its invoice is
+    """Until there was no invoice for so many seconds. A line is on the disk before its invoice is
     acknowledged; what the accountant cannot bill is rejected, and so becomes a dead letter."""
     channel.basic_qos(prefetch_count=100)
     billed = refused = 0
     with given.file.open("a", encoding="utf-8") as book:
-        for method, _, body in channel.consume("invoices", inactivity_timeout=IDLE_S):
+        for method, _, body in channel.consume("invoices", inactivity_timeout=given.idle):
             if method is None:
                 break
             invoice = json.loads(body)

@@ -8,10 +8,13 @@ that it has, and so does the broker. So it does not matter when what is killed.
     --every    the time between two batches; --rows: orders in a batch at most
     --replay   from the stream that keeps all orders, into tables of another folder; publish nothing
     --check    compare the tables, and the accountant's book if there is one; exit 1 if they differ
+
+Ctrl-C takes what is there through all tables first; a second one ends it at once.
 """
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +27,7 @@ import orders
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
 
 from penstock.spark import register
 from penstock.spark.java import find_java
@@ -56,8 +60,7 @@ def main() -> int:
             for start in starts.values():
                 start().awaitTermination()
         else:
-            with suppress(KeyboardInterrupt):
-                keep_running(starts)
+            keep_running(starts)
     return 0
 
 
@@ -134,16 +137,42 @@ def starter(folder: Path, name: str, query: Any, trigger: dict[str, Any]) -> Cal
 
 
 def keep_running(starts: dict[str, Callable[[], Any]]) -> None:
-    """Until Ctrl-C or a kill. A query that fails is started again: nothing is lost by it."""
-    running = {name: begun(start()) for name, start in starts.items()}
+    """Until a kill, or until Ctrl-C, behind which what is there still goes through all tables. A
+    query that fails is started again: nothing is lost by it."""
+    is_asked_to_end = False
+
+    def ask_to_end(*_: object) -> None:
+        nonlocal is_asked_to_end
+        is_asked_to_end = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    # PySpark's own handler cancels the batches that run.
+    signal.signal(signal.SIGINT, ask_to_end)
+    # The last arrow first: batches of the first ones would keep the others from their start.
+    running = {name: begun(starts[name]()) for name in reversed(starts)}
     print("running", flush=True)
-    while True:
+    while not is_asked_to_end:
         time.sleep(RESTART_S)
         for name, query in running.items():
             if not query.isActive:
-                why = str(query.exception()).splitlines()[0]
-                print(f"{name} is started again: {why}", flush=True)
-                running[name] = begun(starts[name]())
+                running[name] = begun_again(name, query, starts[name])
+    print("working off what is there", flush=True)
+    for name in starts:
+        while not has_worked_off(running[name]):
+            running[name] = begun_again(name, running[name], starts[name])
+
+
+def has_worked_off(query: Any) -> bool:
+    """Whether the query has lived until all that is there was through it."""
+    with suppress(StreamingQueryException):
+        query.processAllAvailable()
+    return bool(query.isActive)
+
+
+def begun_again(name: str, query: Any, start: Callable[[], Any]) -> Any:
+    """The query `name`, after one that has failed."""
+    print(f"{name} is started again: {str(query.exception()).splitlines()[0]}", flush=True)
+    return begun(start())
 
 
 def begun(query: Any) -> Any:

@@ -12,8 +12,8 @@ pytest.importorskip("numpy")
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError
 from penstock.client.io_blocking import Channel
-from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.options import SourceOptions, parse_source
+from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream import stream_read
 from penstock.spark.connector.stream.stream_read import read_rows
 from tests.conformance.live import Broker

@@ -51,7 +51,7 @@ def test_the_schema_is_what_spark_expects(session: Any) -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
-    from penstock.spark.connector.common.decode import Shape
+    from penstock.spark.connector.common.shape import Shape
 
     for shape in (
         Shape("q"),

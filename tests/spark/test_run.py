@@ -63,12 +63,20 @@ def test_a_run_with_spark_ends_with_a_report(
     assert states["clients and broker count the same"] == "kept", out
     assert summary.published == summary.confirmed == summary.delivered <= summary.queued_in
     page = (report_dir / "index.html").read_text(encoding="utf-8")
-    assert len(summary.promises) == 11
+    assert len(summary.promises) == 15
     for promise in summary.promises:
         assert escape(promise.name) in page and promise.name in out
     assert f"<b>{summary.published:,}</b><span>messages published" in page
     assert f"<b>{summary.delivered:,}</b><span>delivered" in page
-    assert "✔ payments leased to Spark: each once" in out, out
+    for kept in (
+        "every order of the shop is in the tables",
+        "every message is in bronze once",
+        "gold is the sum of silver",
+        "every good order is billed once",
+        "every bad order is a dead letter once",
+    ):
+        assert states[kept] == "kept", out
+    assert "Spark was killed (kill -9, driver and Java)" in page
     assert status == (1 if "✘" in out else 0), out
     assert summary.published > 0 and (report_dir / "index.html").is_file()
     assert not (report_dir / "events").exists()

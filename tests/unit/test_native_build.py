@@ -175,6 +175,7 @@ def test_without_a_compiler_the_wheel_is_plain_and_says_why(tmp_path: Path) -> N
         shutil.copy(REPOSITORY / name, tmp_path)
     shutil.copy(REPOSITORY / "LICENSE", tmp_path)
     shutil.copytree(REPOSITORY / "src" / "penstock", tmp_path / "src" / "penstock")
+    shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
     environment = {name: text for name, text in os.environ.items() if "PENSTOCK" not in name}
     environment["CC"] = "false"
 
@@ -194,4 +195,6 @@ def test_without_a_compiler_the_wheel_is_plain_and_says_why(tmp_path: Path) -> N
     with zipfile.ZipFile(next((tmp_path / "made").glob("*.whl"))) as wheel:
         assert not [name for name in wheel.namelist() if name.endswith(".so")]
         assert wheel.read("penstock/not-compiled.txt").startswith(b"no C compiler")
+        # What `penstock run` plays of an installed package.
+        assert "penstock/examples/orders/stream.py" in wheel.namelist()
     assert build_it(PENSTOCK_COMPILE="require").returncode != 0

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.demo.main import RunOptions
-from penstock.demo.main import run as run_demo
+from penstock.demo.greeting import first_line
 
 
 @click.command()
@@ -37,4 +36,9 @@ def run(**options: Any) -> None:
 
     Exit status: 0 every promise was kept, 1 one was broken, 2 it could not run.
     """
+    click.echo(first_line())
+    # Imported here: it takes a second, and the line above is to be there at once.
+    from penstock.demo.main import RunOptions
+    from penstock.demo.main import run as run_demo
+
     sys.exit(run_demo(RunOptions(**options)))

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -18,13 +19,14 @@ from typing import Final
 import psutil
 
 from penstock.base.errors import OperatorError
-from penstock.server.net.listener import port_owner
 
 HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
 STOP_SECONDS_MAX: Final = 20.0
 LOG_TAIL_BYTES: Final = 2000
 LINE_BYTES_MAX: Final = 65_536
+LINES_KEPT: Final = 200
+"""Of what a child says in words."""
 
 COUNTED: Final = ("published", "confirmed", "delivered")
 
@@ -48,6 +50,9 @@ def choose_port(port: int) -> int:
                 f"port {port} may only be used by root → penstock run --port 0 picks a free port"
             ) from fault
         except OSError as fault:
+            # Imported here: it needs the whole broker, and the first line is to be there at once.
+            from penstock.server.net.listener import port_owner
+
             raise OperatorError(
                 f"port {port} is used by {port_owner(port)} → penstock run --port 0 picks a free "
                 "port"
@@ -70,11 +75,13 @@ def connected_from(pid: int, port: int) -> list[str]:
 
 
 class Child:
-    """One running process; `status`: the latest numbers that it printed."""
+    """One running process; `status`: the latest numbers that it printed; `said`: its last lines
+    of other text."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
         self.name = name
         self.status: Status = {}
+        self.said: deque[str] = deque(maxlen=LINES_KEPT)
         self.is_ready = asyncio.Event()
         self._process = process
         self._log = log
@@ -123,6 +130,16 @@ class Child:
         await self._reading
         return status
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Signal the child alone, not what it has started."""
+        self._process.send_signal(number)
+
+    async def kill_all(self) -> None:
+        """SIGKILL to it and, at once, to all that it has started and that is still of its group."""
+        os.killpg(self.pid, signal.SIGKILL)
+        await self._process.wait()
+        await self._reading
+
     def log_tail(self) -> str:
         """The last lines it wrote to its log, for an error message."""
         data = self._log.read_bytes()[-LOG_TAIL_BYTES:]
@@ -136,6 +153,8 @@ class Child:
             if fields is not None:
                 self.status.update(fields)
                 self.is_ready.set()
+            else:
+                self.said.append(line.decode(errors="replace").rstrip())
 
 
 class Children:

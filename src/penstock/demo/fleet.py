@@ -1,7 +1,6 @@
 """The processes of one run: broker and clients, started, watched and stopped in order."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -175,9 +174,3 @@ async def _accepts(port: int) -> bool:
 def client_versions() -> str:
     """Names and versions of the clients, for the first lines of a run."""
     return " · ".join(f"{name} {version(name)}" for name in ("pika", "aio-pika", "celery"))
-
-
-def cpu_text() -> str:
-    """How many cores there are, since every rate depends on it."""
-    count = os.cpu_count() or 1
-    return f"{count} core{'s' if count > 1 else ''}"

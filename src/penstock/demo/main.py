@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,7 +16,6 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 
-import penstock
 from penstock.base.errors import OperatorError
 from penstock.demo.checks import traced
 from penstock.demo.children import HOST, Children, choose_port
@@ -25,13 +23,12 @@ from penstock.demo.fleet import (
     QUEUE_DEPTH_BYTES,
     Fleet,
     client_versions,
-    cpu_text,
     declare_queues,
     drain_deadline_ns,
 )
+from penstock.demo.greeting import cpu_text
 from penstock.demo.scenario import (
     DRAIN,
-    PLAN_FILE,
     QUEUE_MAIL,
     SLOW,
     STATUS_SECONDS,
@@ -51,7 +48,7 @@ EXIT_OK: Final = 0
 EXIT_BROKEN_PROMISE: Final = 1
 EXIT_CANNOT_RUN: Final = 2
 EXIT_INTERRUPTED: Final = 130
-ANALYSIS_SECONDS_MAX: Final = 180.0
+ANALYSIS_SECONDS_MAX: Final = 600.0
 CLIENTS: Final = ("pika", "aio_pika", "celery")
 INSTALL: Final = 'pip install "penstock-mq[demo]"'
 
@@ -137,10 +134,6 @@ class _Run:
             task.cancel()
 
     async def _start_broker(self) -> str:
-        python = ".".join(str(part) for part in sys.version_info[:3])
-        self._screen.say(
-            f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {cpu_text()}"
-        )
         started = time.monotonic()
         port = choose_port(self._options.port)
         await self._fleet.start_broker(port)
@@ -183,10 +176,8 @@ class _Run:
         await self._fleet.stop_clients()
         bounds = watch.phases(drained_ns)
         if not self._no_spark:
-            act = SparkAct(
-                self._children, self._directory, self._directory / PLAN_FILE, self._screen
-            )
-            self._outcome = await act.run(plan.url, port, self._options.duration_scale)
+            act = SparkAct(self._children, self._directory, port, self._screen)
+            self._outcome = await act.run(self._options.duration_scale)
             bounds += self._outcome.phases
             names.update(self._outcome.names)
         status = await self._fleet.stop_broker()
@@ -229,6 +220,11 @@ class _Run:
             command = ("-m", "penstock.cli.main", "pipeline", name, *map(str, arguments))
             child = await self._children.start("analysis", command)
             status = await child.wait(ANALYSIS_SECONDS_MAX)
+            if status is None:
+                raise OperatorError(
+                    f"the analysis was not done after {ANALYSIS_SECONDS_MAX:.0f} s: this machine "
+                    f"is too busy, or it hangs. Its last words:\n{child.log_tail()}"
+                )
             if status not in (EXIT_OK, EXIT_BROKEN_PROMISE):
                 raise OperatorError(f"the analysis failed, status {status}:\n{child.log_tail()}")
         summary = Summary.read(report / "summary.json")

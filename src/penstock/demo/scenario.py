@@ -26,23 +26,14 @@ STATUS_SECONDS: Final = 0.5
 QUEUE_ORDERS: Final = "orders"
 QUEUE_MAIL: Final = "mail"
 QUEUE_TASKS: Final = "tasks"
-# The act with Spark: one exchange for both, because a payment must reach the queue and the stream.
-EXCHANGE_PAYMENTS: Final = "payments"
-QUEUE_PAYMENTS: Final = "payments"
-STREAM_PAYMENTS: Final = "payments-log"
-SPARK_BATCH_ROWS: Final = 400
-SPARK_DELAY_MS: Final = 400
-# The two queries of that act, and the directories of what they have read.
-LEASED: Final = "leased"
-STREAMED: Final = "streamed"
 QUEUES: Final = (QUEUE_ORDERS, QUEUE_MAIL, QUEUE_TASKS)
 
 STEADY: Final = "steady"
 BURST: Final = "burst"
 SLOW: Final = "slow consumer"
 DRAIN: Final = "drain"
-SPARK: Final = "spark"
-SLOW_SPARK: Final = "slow spark"
+SLOW_SPARK: Final = "slow Spark"
+SPARK: Final = "Spark again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,99 +1,103 @@
-"""The act with Spark: a query that takes its time slows the publisher down to its pace, loses
-nothing and sees nothing twice, and `why` names it.
+"""The act with Spark: the pipeline of examples/orders, in a virtual host of its own.
 
-A payment goes through a fanout exchange to an ordinary queue, which Spark reads by leases, and to a
-stream. First the sink is fast, then each batch of the leases takes longer; at last the publisher
-ends, and everything it has had confirmed must be in Spark's tables, once.
+Every program of it is started as docs/orders.md says. First a brake is on: Spark takes BATCH_ROWS
+orders a second, so the queue fills, the shop goes at that pace, and `why` names the query. Then
+Spark is killed, and started anew without the brake; the shop changes the form of its orders
+meanwhile. At last every order that the shop has had confirmed must be in the tables once, and on an
+invoice or among the dead letters once. What is measured is read from the tables themselves.
 """
 
+import asyncio
+import re
+import signal
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+import penstock
 from penstock.base.errors import OperatorError
-from penstock.demo.children import Child, Children, connected_from
-from penstock.demo.fleet import READY_SECONDS_MAX, setting_up
-from penstock.demo.scenario import (
-    EXCHANGE_PAYMENTS,
-    LEASED,
-    QUEUE_PAYMENTS,
-    SLOW_SPARK,
-    SPARK,
-    SPARK_BATCH_ROWS,
-    SPARK_DELAY_MS,
-    STREAM_PAYMENTS,
-    STREAMED,
-)
-from penstock.demo.screen import Screen
+from penstock.broker.admin.flow_top import Frame
+from penstock.demo.children import HOST, Child, Children, connected_from
+from penstock.demo.scenario import SLOW_SPARK, SPARK
+from penstock.demo.screen import LOOK_S, Screen, look
+from penstock.demo.shop_tables import Batch, batches_of, number_before, pace, sold_a_second
 from penstock.server.control.control_client import ask, control_path
 from penstock.spark.report.promises import Promise
 from penstock.spark.schema.formats import Phase, RunDescription
 
-END_SECONDS_MAX: Final = 60.0
-FAST_SECONDS: Final = 4.0
-SLOW_BATCHES: Final = 30
-SLOW_BATCHES_MIN: Final = 15
-SLOW_SECONDS_MAX: Final = 60.0
-SETTLE_BATCHES: Final = 3
-"""Batches of the slow phase that are not measured: the queue has to fill up first."""
+VHOST: Final = "shop"
+SHOP: Final = "shop-sell"
+"""As shop.py names its connection."""
+QUERY: Final = "orders-bronze"
+WAITING_MOST: Final = 1000
+"""Orders that wait in the queue before the shop waits, as shop.py declares it."""
+BATCH_ROWS: Final = 100
+EVERY: Final = "1 second"
+BATCHES: Final = 10
+BATCHES_MIN: Final = 6
+SETTLE_BATCHES: Final = 2
+"""Batches with the brake that are not measured: the queue has just filled."""
+MORE_BATCHES: Final = 10
+"""Orders for so many batches more, that the shop is still held when Spark is killed."""
+REST: Final = 400
+"""Orders in the other form."""
+REST_MIN: Final = 100
 PACE_TOLERANCE: Final = 0.10
-LOOK_SECONDS: Final = 0.05
+STEP_SECONDS_MAX: Final = 300.0
+"""For each step, which takes some seconds where the machine has little else to do."""
+STEP_SECONDS: Final = 0.25
+HELD_SHARE: Final = 0.5
+"""Of a second: the queue takes a batch's worth of orders when Spark has taken one, then nothing."""
+IDLE_SECONDS: Final = 3600
+"""The accountant waits for invoices until he is told to go."""
 EXPLANATION_LINES: Final = 6
-QUERIES: Final = "spark-queries"
-PUBLISHER: Final = "aio-pika-payments"
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """One look. confirmed, at_ns: of the publisher; batches, began_ns: of the leases."""
-
-    confirmed: int
-    at_ns: int
-    batches: int
-    began_ns: int
+CHECKS: Final = 4
+"""That `stream.py --check` makes when there is a book."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkActResult:
     """What the act has shown. phases: as they were; names: of clients, by address; rates: rows and
-    messages a second; leased, streamed: rows, and different ones among them; clients:
-    what each has counted."""
+    orders a second while the brake was on; explanation: of `why`; sold: orders that the shop has
+    had confirmed; back_s: from the kill until Spark ran again; checked, dead: what
+    `stream.py --check` and `shop.py dead` have printed."""
 
     phases: tuple[Phase, ...]
     names: dict[str, str]
     spark_rate: float
     publish_rate: float
     explanation: str
-    confirmed: int
-    leased: tuple[int, int]
-    streamed: tuple[int, int]
-    clients: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    sold: int
+    back_s: float
+    checked: tuple[str, ...]
+    dead: tuple[str, ...]
 
     def messages(self) -> tuple[str, ...]:
         """What it has shown, and what `penstock why publish` said meanwhile."""
         lines = [" ".join(line.split()) for line in self.explanation.splitlines()]
         said = "; ".join([line for line in lines if line][:EXPLANATION_LINES])
+        reasons = "; ".join(line.strip() for line in self.dead)
         return (
-            f"Spark took {self.spark_rate:,.0f} rows a second from its queue, and the publisher "
-            f"went at {self.publish_rate:,.0f} a second.",
+            f"Spark took {self.spark_rate:,.0f} orders a second from the shop's queue, and the "
+            f"shop went at {self.publish_rate:,.0f} a second.",
             f"`penstock why publish` said meanwhile: {said}",
+            f"Spark was killed (kill -9, driver and Java) while the shop waited, and ran again "
+            f"after {self.back_s:.0f} s; the shop has sold {self.sold:,} orders, the last of them "
+            "in another form.",
+            f"Dead letters, by reason: {reasons}",
         )
 
     def added_to(self, run: RunDescription) -> RunDescription:
-        """With what this act has counted, checked and shown."""
-        return replace(
-            run,
-            clients={**run.clients, **self.clients},
-            checks=self.promises(),
-            messages=self.messages(),
-        )
+        """With what this act has checked and shown."""
+        return replace(run, checks=self.promises(), messages=self.messages())
 
     def promises(self) -> tuple[Promise, ...]:
-        """Pace, exactly once, and who is named."""
+        """Pace, who is named, every order once through tables and exchanges."""
         ratio = self.publish_rate / self.spark_rate if self.spark_rate else 0.0
-        named = f"spark query {LEASED} "
+        named = f"spark query {QUERY} "
         lines = [line.strip() for line in self.explanation.splitlines()] or [""]
         return (
             Promise(
@@ -101,154 +105,181 @@ class SparkActResult:
                 _state(abs(ratio - 1) <= PACE_TOLERANCE),
                 f"{self.publish_rate:,.0f}/s published, B/T = {self.spark_rate:,.0f}/s",
             ),
-            _once("payments leased to Spark", self.confirmed, self.leased),
-            _once("payments streamed to Spark", self.confirmed, self.streamed),
             Promise(
                 "`why publish` names the Spark query",
                 _state(named in self.explanation.lower()),
                 next((one for one in lines if named in one.lower()), lines[0]),
             ),
+            *self._tables(),
+        )
+
+    def _tables(self) -> tuple[Promise, ...]:
+        """As the pipeline has found them itself, and by what the shop says."""
+        marks = [line.partition(" ") for line in self.checked if line[:1] in ("✔", "✘")]
+        counted = next((line for line in self.checked if "orders came" in line), "")
+        came, _, bad = (int(one) for one in re.findall(r"\d+", counted)[:3] or (0, 0, 0))
+        letters = number_before("dead letters", self.dead)
+        refused = number_before("refused by the accountant", self.dead)
+        return (
+            Promise(
+                "every order of the shop is in the tables",
+                _state(came == self.sold),
+                f"{self.sold:,} confirmed, {came:,} in bronze; Spark was killed meanwhile",
+            ),
+            *(Promise(what, _state(mark == "✔"), counted) for mark, _, what in marks),
+            Promise(
+                "every bad order is a dead letter once",
+                _state(letters == bad + refused),
+                f"{bad:,} in quarantine, {refused:,} refused by the accountant, "
+                f"{letters:,} dead letters",
+            ),
         )
 
 
 class SparkAct:
-    """children: where processes are started; folder: of the run; plan_file: for the workers."""
+    """children: where processes are started; folder: of the run; port: of the broker."""
 
-    def __init__(self, children: Children, folder: Path, plan_file: Path, screen: Screen) -> None:
+    def __init__(self, children: Children, folder: Path, port: int, screen: Screen) -> None:
         self._children = children
-        self._folder = folder
-        self._plan_file = plan_file
+        self._place = example()
+        self._tables = folder / "orders"
+        self._port = port
+        self._control = control_path(port)
         self._screen = screen
 
-    async def run(self, url: str, port: int, scale: float) -> SparkActResult:
-        """The whole act. Raises: OperatorError when a process fails or does not get ready."""
+    async def run(self, scale: float) -> SparkActResult:
+        """The whole act. Raises: OperatorError when a process fails or takes too long."""
         began = time.monotonic()
-        await declare(url)
-        queries = await self._start(QUERIES, "spark_queries")
-        publisher = await self._start(PUBLISHER, "aio_pika_payments")
-        self._screen.say(
-            f" ✔ Spark     2 queries, by leases and from a stream, ready in "
-            f"{time.monotonic() - began:.0f} s"
+        ask(self._control, {"op": "vhosts", "do": "add", "name": VHOST})
+        await self._done("shop-open", "shop.py", "open")
+        brake = ("--rows", str(BATCH_ROWS), "--every", EVERY)
+        spark = await self._spark("spark-orders", *brake)
+        book = str(self._tables / "book.txt")
+        accountant = await self._start(
+            "accountant", "shop.py", "bill", book, "--idle", str(IDLE_SECONDS)
         )
-        publisher.tell(f"go {time.monotonic_ns()}")
+        self._screen.say(
+            f" ✔ Spark     examples/orders: 6 queries ready in {time.monotonic() - began:.0f} s, "
+            f"with a brake: {BATCH_ROWS} orders each {EVERY}"
+        )
+        batches = max(BATCHES_MIN, int(BATCHES * scale))
+        many = WAITING_MOST + BATCH_ROWS * (SETTLE_BATCHES + batches + MORE_BATCHES)
         start_ns = time.monotonic_ns()
-        await self._children.until(
-            queries, lambda: queries.status.get("batches", 0) > 0, READY_SECONDS_MAX, "reading"
-        )
-        await self._pass(queries, publisher, FAST_SECONDS * scale)
+        shop = await self._start("shop", "shop.py", "sell", str(many))
+        seen = await self._measure(spark, shop, batches)
+        names = dict.fromkeys(connected_from(shop.pid, self._port), SHOP)
+        answer = ask(self._control, {"op": "why", "kind": "publish", "name": SHOP, "window_s": 5.0})
+        kill_ns = time.monotonic_ns()
+        await spark.kill_all()
+        spark = await self._spark("spark-orders-again")
+        back_s = (time.monotonic_ns() - kill_ns) / 1e9
         self._screen.say(
-            f"             now its sink takes {SPARK_DELAY_MS} ms longer for each batch of "
-            f"{SPARK_BATCH_ROWS} rows"
+            f" ✔ pressure  Spark takes B/T = {pace(seen):,.0f} orders/s, and the shop waits; "
+            f"killed (kill -9), it runs again after {back_s:.0f} s"
         )
-        slow_ns = time.monotonic_ns()
-        queries.tell(f"delay {SPARK_DELAY_MS}")
-        seen = await self._measure(
-            queries, publisher, max(SLOW_BATCHES_MIN, int(SLOW_BATCHES * scale))
-        )
-        self._screen.say(
-            f" ✔ pressure  Spark takes B/T = {pace(seen, SPARK_BATCH_ROWS):,.0f} rows/s, the "
-            f"publisher goes at {published(seen):,.0f}/s"
-        )
-        names = dict.fromkeys(connected_from(publisher.pid, port), PUBLISHER)
-        answer = ask(
-            control_path(port), {"op": "why", "kind": "publish", "name": PUBLISHER, "window_s": 5.0}
-        )
-        queries.tell("delay 0")
+        await self._end(shop)
+        rest = max(REST_MIN, int(REST * scale))
+        more = await self._done("shop-2", "shop.py", "sell", str(rest), "--form", "2")
+        # What is in the queue goes through all of its queries before it ends.
+        spark.send_signal(signal.SIGINT)
+        await self._end(spark)
+        await self._until_billed(accountant)
+        await accountant.stop()
         end_ns = time.monotonic_ns()
-        for child, what in ((publisher, "ended"), (queries, "ended")):
-            child.close_input()
-            if await child.wait(END_SECONDS_MAX) != 0:
-                raise OperatorError(f"{child.name} has not {what} in order:\n{child.log_tail()}")
-        taken = rows(self._folder / "spark" / LEASED)
-        clients = {PUBLISHER: publisher.counts(), QUERIES: {"delivered": taken[0]}}
+        dead = await self._done("shop-dead", "shop.py", "dead")
+        checked = await self._checked()
         return SparkActResult(
-            (Phase(SPARK, start_ns, slow_ns), Phase(SLOW_SPARK, slow_ns, end_ns)),
+            (Phase(SLOW_SPARK, start_ns, kill_ns), Phase(SPARK, kill_ns, end_ns)),
             names,
-            pace(seen, SPARK_BATCH_ROWS),
-            published(seen),
+            pace(seen),
+            sold_a_second(self._tables / "bronze", seen[0].at_ms, seen[-1].at_ms),
             str(answer["text"]),
-            publisher.status["confirmed"],
-            taken,
-            rows(self._folder / "spark" / STREAMED),
-            clients,
+            sum(number_before("orders in", [line]) for line in (*shop.said, *more)),
+            back_s,
+            tuple(checked),
+            tuple(dead),
         )
 
-    async def _start(self, name: str, module: str) -> Child:
-        arguments = ("-m", f"penstock.demo.workers.{module}", str(self._plan_file), name)
-        child = await self._children.start(name, arguments)
-        await self._children.until(child, child.is_ready.is_set, READY_SECONDS_MAX, "ready")
+    async def _start(self, name: str, program: str, *arguments: str) -> Child:
+        where = f"amqp://guest:guest@{HOST}:{self._port}/{VHOST}"
+        environment = {"ORDERS_URL": where, "PYTHONUNBUFFERED": "1"}
+        given = (str(self._place / program), *arguments)
+        return await self._children.start(name, given, environment)
+
+    async def _spark(self, name: str, *brake: str) -> Child:
+        child = await self._start(name, "stream.py", str(self._tables), *brake)
+        await self._children.until(
+            child, lambda: "running" in child.said, STEP_SECONDS_MAX, "running"
+        )
         return child
 
-    async def _pass(self, queries: Child, publisher: Child, seconds: float) -> None:
-        """Let time pass. Raises: OperatorError when one of them ends meanwhile."""
-        end = time.monotonic() + seconds
-        for child in (queries, publisher):
-            left = max(0.0, end - time.monotonic())
-            await self._children.until(
-                child, lambda: time.monotonic() >= end, left + 1.0, "still there"
+    async def _done(self, name: str, program: str, *arguments: str) -> list[str]:
+        """What the program has printed when it is done. Raises: OperatorError."""
+        child = await self._start(name, program, *arguments)
+        await self._end(child)
+        return list(child.said)
+
+    async def _end(self, child: Child) -> None:
+        """Raises: OperatorError unless it ends well."""
+        if await child.wait(STEP_SECONDS_MAX) != 0:
+            raise OperatorError(f"{child.name} has not ended in order:\n{child.log_tail()}")
+
+    async def _checked(self) -> list[str]:
+        """What the pipeline says of its tables, right or not. Raises: OperatorError."""
+        child = await self._start("spark-check", "stream.py", str(self._tables), "--check")
+        await child.wait(STEP_SECONDS_MAX)
+        if sum(line[:1] in ("✔", "✘") for line in child.said) != CHECKS:
+            raise OperatorError(f"the tables could not be checked:\n{child.log_tail()}")
+        return list(child.said)
+
+    async def _measure(self, spark: Child, shop: Child, batches: int) -> list[Batch]:
+        """So many batches of Spark while the shop is held. Raises: OperatorError if it takes too
+        long."""
+        end = time.monotonic() + STEP_SECONDS_MAX
+        table = self._tables / "bronze"
+        while (await asyncio.to_thread(look, self._control)).share < HELD_SHARE:
+            await self._pass(spark, shop, end)
+        first = len(batches_of(table)) + SETTLE_BATCHES
+        while len(seen := batches_of(table)) <= first + batches:
+            await self._pass(spark, shop, end)
+        return seen[first:]
+
+    async def _pass(self, spark: Child, shop: Child, end: float) -> None:
+        """A little time. Raises: OperatorError behind `end`, or when a process is gone."""
+        await asyncio.sleep(STEP_SECONDS)
+        for child in (spark, shop):
+            if child.exit_status is not None:
+                raise OperatorError(
+                    f"{child.name} ended with status {child.exit_status} before its time:\n"
+                    f"{child.log_tail()}"
+                )
+        if time.monotonic() > end:
+            raise OperatorError(
+                f"Spark did not hold the shop for {BATCHES_MIN} batches within "
+                f"{STEP_SECONDS_MAX:.0f} s"
             )
 
-    async def _measure(self, queries: Child, publisher: Child, batches: int) -> list[Sight]:
-        """A look at the beginning of each of so many batches, the queue being full.
+    async def _until_billed(self, accountant: Child) -> None:
+        """Raises: OperatorError when the invoices do not end."""
 
-        Raises: OperatorError if they take too long."""
-        seen: list[Sight] = []
-        end = time.monotonic() + SLOW_SECONDS_MAX
-        while len(seen) < SETTLE_BATCHES + batches:
-            await self._pass(queries, publisher, LOOK_SECONDS)
-            told = {**publisher.status, **queries.status}
-            sight = Sight(told["confirmed"], told["at_ns"], told["batches"], told["began_ns"])
-            if not seen or sight.batches != seen[-1].batches:
-                seen.append(sight)
-            if time.monotonic() > end:
-                raise OperatorError(
-                    f"Spark has made {len(seen)} batches only in {SLOW_SECONDS_MAX:.0f} s"
-                )
-        return seen[SETTLE_BATCHES:]
+        def is_empty() -> bool:
+            asked: dict[str, object] = {"op": "flow", "do": "top", "window_s": LOOK_S}
+            queues = msgspec.convert(ask(self._control, asked), Frame).queues
+            return all(
+                one.ready + one.unacked == 0 for one in queues if one.name.endswith("/invoices")
+            )
+
+        await self._children.until(accountant, is_empty, STEP_SECONDS_MAX, "done with the invoices")
 
 
-def pace(seen: list[Sight], batch_rows: int) -> float:
-    """B/T: rows of a batch, by the mean time from one batch to the next, in rows a second."""
-    first, last = seen[0], seen[-1]
-    seconds = (last.began_ns - first.began_ns) / 1e9
-    return batch_rows * (last.batches - first.batches) / seconds
-
-
-def published(seen: list[Sight]) -> float:
-    """What the publisher has had confirmed, a second."""
-    first, last = seen[0], seen[-1]
-    return (last.confirmed - first.confirmed) / ((last.at_ns - first.at_ns) / 1e9)
-
-
-def rows(folder: Path) -> tuple[int, int]:
-    """Rows, and different payments among them, in all batches of `folder`."""
-    # pyarrow comes with the extra for Spark.
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    ids = pq.read_table(str(folder), columns=["id"]).column("id")
-    return len(ids), pc.count_distinct(ids).as_py()
-
-
-async def declare(url: str) -> None:
-    """Exchange, queue, stream and bindings of the act. Raises: OperatorError."""
-    async with setting_up(url, "the queues for Spark could not be declared") as channel:
-        exchange = await channel.declare_exchange(EXCHANGE_PAYMENTS, "fanout", durable=True)
-        queue = await channel.declare_queue(QUEUE_PAYMENTS, durable=True)
-        stream = await channel.declare_queue(
-            STREAM_PAYMENTS, durable=True, arguments={"x-queue-type": "stream"}
-        )
-        for target in (queue, stream):
-            await target.bind(exchange)
-
-
-def _once(name: str, confirmed: int, found: tuple[int, int]) -> Promise:
-    count, different = found
-    return Promise(
-        f"{name}: each once",
-        _state(count == different == confirmed),
-        f"{confirmed:,} confirmed, {confirmed - different:,} lost, {count - different:,} twice",
-    )
+def example() -> Path:
+    """Where examples/orders is: in the package when that is installed, else beside its sources.
+    Raises: OperatorError."""
+    package = Path(penstock.__file__).resolve().parent
+    for place in (package, package.parents[1]):
+        if (place / "examples" / "orders").is_dir():
+            return place / "examples" / "orders"
+    raise OperatorError(f"examples/orders is neither in {package} nor beside its sources")
 
 
 def _state(is_kept: bool) -> str:

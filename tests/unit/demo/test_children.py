@@ -6,12 +6,13 @@ import signal
 import socket
 from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.demo import children as nursery
 from penstock.demo.children import HOST, Child, Children, choose_port
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -70,3 +71,36 @@ def test_a_taken_port_names_its_owner_and_the_fix() -> None:
 def test_a_port_that_does_not_exist_is_refused(port: int) -> None:
     with pytest.raises(OperatorError, match="does not exist"):
         choose_port(port)
+
+
+def test_what_a_child_says_in_words_is_kept(tmp_path: Path) -> None:
+    async def scene() -> list[str]:
+        program = """print("a word"); print('{"n": 1}')"""
+        child = await Children(tmp_path).start("child", ("-c", program))
+        await child.wait(PATIENCE_S)
+        return list(child.said)
+
+    assert asyncio.run(scene()) == ["a word"]
+
+
+def test_a_child_is_killed_with_all_that_it_has_started(tmp_path: Path) -> None:
+    starts = (
+        "import subprocess, sys; one = subprocess.Popen([sys.executable, '-c', 'input()'], "
+        "stdin=subprocess.PIPE); print(one.pid); print('{}', flush=True); sys.stdin.read()"
+    )
+
+    async def scene() -> tuple[int | None, int]:
+        child = await started(Children(tmp_path), starts)
+        await child.kill_all()
+        return child.exit_status, int(child.said[0])
+
+    status, below = asyncio.run(scene())
+    assert status == -signal.SIGKILL
+    until(lambda: not is_alive(below), "the child's own child is gone")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,50 +1,47 @@
-"""The act with Spark: pace, rows, and the promises that rest on them."""
+"""The act with Spark: what the shop and its pipeline say, and the promises that rest on it."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from penstock.demo.spark_act import Sight, SparkActResult, pace, published, rows
+from penstock.demo.spark_act import SparkActResult, example
 
-SEEN = [
-    Sight(confirmed=100, at_ns=1_000_000_000, batches=4, began_ns=1_100_000_000),
-    Sight(confirmed=500, at_ns=2_000_000_000, batches=6, began_ns=2_100_000_000),
-    Sight(confirmed=1300, at_ns=4_000_000_000, batches=10, began_ns=4_100_000_000),
-]
+CHECKED = (
+    "3600 orders came, 3420 are good, 180 in quarantine",
+    "    36 negative",
+    "revenue 13555.17 in 3 minutes and currencies",
+    "✔ every message is in bronze once",
+    "✔ and in silver or quarantine once",
+    "✔ gold is the sum of silver",
+    "✔ every good order is billed once",
+)
 KEPT = SparkActResult(
     phases=(),
     names={},
-    spark_rate=400.0,
-    publish_rate=410.0,
-    explanation="publisher waits\n  because spark query leased holds 200 messages",
-    confirmed=1300,
-    leased=(1300, 1300),
-    streamed=(1300, 1300),
+    spark_rate=100.0,
+    publish_rate=103.0,
+    explanation="shop-sell waits\n  because spark query orders-bronze (shop) holds 100 messages",
+    sold=3600,
+    back_s=9.0,
+    checked=CHECKED,
+    dead=("    36 negative", "   684 refused by the accountant", "   864 dead letters"),
 )
 
 
-def test_the_pace_of_spark_is_rows_of_a_batch_by_the_time_between_batches() -> None:
-    assert pace(SEEN, 200) == pytest.approx(200 * 6 / 3.0)
-
-
-def test_the_publishers_rate_is_by_its_own_clock() -> None:
-    assert published(SEEN) == pytest.approx(1200 / 3.0)
-
-
 def test_all_is_kept() -> None:
-    assert [promise.state for promise in KEPT.promises()] == ["kept"] * 4
+    assert [promise.state for promise in KEPT.promises()] == ["kept"] * 8
 
 
 @pytest.mark.parametrize(
     ("change", "broken"),
     [
-        ({"publish_rate": 500.0}, 0),
+        ({"publish_rate": 120.0}, 0),
         ({"spark_rate": 0.0}, 0),
-        ({"leased": (1300, 1299)}, 1),
-        ({"leased": (1299, 1299)}, 1),
-        ({"streamed": (1301, 1300)}, 2),
-        ({"explanation": "publisher waits for queue 'payments'"}, 3),
+        ({"explanation": "shop-sell waits for the consumers of queue shop/orders"}, 1),
+        ({"sold": 3601}, 2),
+        ({"checked": (*CHECKED[:3], "✘ every message is in bronze once", *CHECKED[4:])}, 3),
+        ({"checked": (*CHECKED[:6], "✘ every good order is billed once")}, 6),
+        ({"dead": (KEPT.dead[0], KEPT.dead[1], "   865 dead letters")}, 7),
     ],
 )
 def test_each_promise_can_be_broken(change: dict[str, object], broken: int) -> None:
@@ -52,11 +49,10 @@ def test_each_promise_can_be_broken(change: dict[str, object], broken: int) -> N
     assert [at for at, state in enumerate(states) if state == "broken"] == [broken]
 
 
-def test_rows_are_counted_over_all_batches(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    for batch, ids in enumerate((["a", "b"], ["b", "c"])):
-        folder = tmp_path / f"batch={batch}"
-        folder.mkdir()
-        pq.write_table(pa.table({"id": ids}), folder / "part.parquet")
-    assert rows(tmp_path) == (4, 3)
+def test_tables_that_nobody_has_counted_break_their_promises() -> None:
+    states = [promise.state for promise in replace(KEPT, checked=()).promises()]
+    assert states == ["kept", "kept", "broken", "broken"]
+
+
+def test_the_example_is_where_the_package_is() -> None:
+    assert {"shop.py", "stream.py", "orders.py"} <= {file.name for file in example().iterdir()}

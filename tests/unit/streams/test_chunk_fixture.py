@@ -11,7 +11,7 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from penstock.base.cause import Cause
-from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from penstock.spark.connector.stream.chunk_layout import chunks_of
 from penstock.streams.chunk import Chunk

@@ -6,7 +6,8 @@
 
 Spark makes these objects anew in every process: in the planner, which lives as long as the query
 and has the connection, and in the workers, which get a pickled copy. So nothing is opened before it
-is needed, and what is open is never pickled.
+is needed, and what is open is never pickled. Readers and writers are imported where they are made:
+a process that only says what is wrong with an option is there without numpy and Arrow.
 """
 
 import os
@@ -23,21 +24,16 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError, PenstockError
-from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.engines import (
     HAS_FILTERS,
     DataSourceStreamArrowWriter,
     NoReader,
     fitted,
 )
-from penstock.spark.connector.common.opening import check_source, parse_and_find
+from penstock.spark.connector.common.opening import CONNECTION_NAME, check_source, parse_and_find
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.plainly import plainly
-from penstock.spark.connector.common.reader import CONNECTION_NAME
-from penstock.spark.connector.lease.lease_source import LeaseStreamReader
-from penstock.spark.connector.queue.queue_source import QueueStreamReader
-from penstock.spark.connector.sink.sink import BatchWriter, StreamWriter, check_sink, make_sink
-from penstock.spark.connector.stream.stream_source import StreamBatchReader, StreamStreamReader
+from penstock.spark.connector.common.shape import Shape
 
 ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 WAITS: Final = ("group",)
@@ -83,6 +79,8 @@ class AmqpDataSource(DataSource):
         if options.mode != "stream":
             raise OperatorError(NO_BATCH_READ.format(queue=options.queue))
         self._refuse(WAITS, "spark.readStream", "spark.read, for which no stream waits")
+        from penstock.spark.connector.stream.stream_source import StreamBatchReader
+
         shape = shape_of(options)
         check_schema(schema, shape)
         if options.wants_pushdown:
@@ -99,12 +97,16 @@ class AmqpDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """For `df.write`. Raises: OperatorError; ClientError for what the broker refuses."""
+        from penstock.spark.connector.sink.sink import BatchWriter, check_sink, make_sink
+
         options, plan = make_sink(dict(self.options), schema, overwrite, self.application)
         check_sink(options, plan)
         return BatchWriter(options, plan)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """For `df.writeStream`. Raises: OperatorError."""
+        from penstock.spark.connector.sink.sink import StreamWriter, make_sink
+
         return StreamWriter(*make_sink(dict(self.options), schema, overwrite, self.application))
 
     def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
@@ -114,9 +116,15 @@ class AmqpDataSource(DataSource):
         shape = shape_of(options)
         check_schema(schema, shape)
         if options.mode == "stream":
+            from penstock.spark.connector.stream.stream_source import StreamStreamReader
+
             return fitted(StreamStreamReader(options, shape))
         if options.mode == "lease":
+            from penstock.spark.connector.lease.lease_source import LeaseStreamReader
+
             return fitted(LeaseStreamReader(options, shape))
+        from penstock.spark.connector.queue.queue_source import QueueStreamReader
+
         return fitted(QueueStreamReader(options, shape))
 
     def _refuse(self, names: tuple[str, ...], fitting: str, this: str) -> None:

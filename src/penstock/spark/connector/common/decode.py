@@ -12,7 +12,7 @@ so `Gathered` hands over rows when they are many, or when the range ends.
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from decimal import Decimal
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from penstock.protocol.property_lookup import (
     property_span,
 )
 from penstock.protocol.values import Table, Value, decode_table, read_field
+from penstock.spark.connector.common.shape import PROPERTY_FIELDS, Shape, arrow_types
 
 OFFSET_HEADER: Final = "x-stream-offset"
 # A long integer at the end of the table, where brokers put it.
@@ -42,92 +43,10 @@ SECONDS_MAX: Final = 253_402_300_799
 _ADDRESSES_KEPT: Final = 4096
 ROWS_PER_ARROW_BATCH: Final = 10_000
 
-PROPERTY_FIELDS: Final = (
-    ("content_type", "STRING"),
-    ("content_encoding", "STRING"),
-    ("delivery_mode", "INT"),
-    ("priority", "INT"),
-    ("correlation_id", "STRING"),
-    ("reply_to", "STRING"),
-    ("expiration", "STRING"),
-    ("message_id", "STRING"),
-    ("timestamp", "TIMESTAMP"),
-    ("type", "STRING"),
-    ("user_id", "STRING"),
-    ("app_id", "STRING"),
-)
-_ARROW_TYPES: Final[dict[str, Any]] = {
-    "STRING": pa.string(),
-    "INT": pa.int32(),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
-}
-PROPERTIES_TYPE: Final[Any] = pa.struct(
-    [pa.field(name, _ARROW_TYPES[kind]) for name, kind in PROPERTY_FIELDS]
-)
-HEADERS_TYPE: Final[Any] = pa.map_(pa.string(), pa.string())
-_PROPERTIES_DDL: Final = ", ".join(f"{name}: {kind}" for name, kind in PROPERTY_FIELDS)
-# Name, type as Spark reads it, type as Arrow has it; in this order.
-_COLUMNS: Final[tuple[tuple[str, str, Any], ...]] = (
-    ("body", "BINARY", pa.binary()),
-    ("queue", "STRING", pa.string()),
-    ("offset", "BIGINT", pa.int64()),
-    ("timestamp", "TIMESTAMP", _ARROW_TYPES["TIMESTAMP"]),
-    ("exchange", "STRING", pa.string()),
-    ("routing_key", "STRING", pa.string()),
-    ("redelivered", "BOOLEAN", pa.bool_()),
-    ("properties", f"STRUCT<{_PROPERTIES_DDL}>", PROPERTIES_TYPE),
-    ("headers", "MAP<STRING, STRING>", HEADERS_TYPE),
-    ("enqueue_ts", "TIMESTAMP", _ARROW_TYPES["TIMESTAMP"]),
-)
+PROPERTIES_TYPE: Final[Any] = arrow_types()["properties"]
+HEADERS_TYPE: Final[Any] = arrow_types()["headers"]
 GATHERED_BYTES: Final = 8_388_608
 """Rows are handed over when they are a whole batch, or when they are so many bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Which columns rows have. queue: the value of that column, the name of queue or stream;
-    chosen: which of them are kept, by the names they have here; none for all."""
-
-    queue: str
-    body_column: str = "body"
-    has_properties: bool = False
-    has_headers: bool = False
-    has_flow: bool = False
-    chosen: tuple[str, ...] = ()
-
-    def kept(self) -> tuple[str, ...]:
-        """The columns in order, by their names here, where the body is `body`."""
-        asked = {
-            "properties": self.has_properties,
-            "headers": self.has_headers,
-            "enqueue_ts": self.has_flow,
-        }
-        return tuple(
-            name
-            for name, _, _ in _COLUMNS
-            if asked.get(name, True) and (not self.chosen or name in self.chosen)
-        )
-
-    def ddl(self) -> str:
-        """The schema as Spark reads it."""
-        body = f"`{self.body_column.replace('`', '``')}`"
-        kept = self.kept()
-        return ", ".join(
-            f"{body if name == 'body' else name} {kind}"
-            for name, kind, _ in _COLUMNS
-            if name in kept
-        )
-
-    def arrow(self) -> Any:
-        """The same schema as Arrow has it; Spark compares it to the letter."""
-        kept = self.kept()
-        return pa.schema(
-            [
-                pa.field(self.body_column if name == "body" else name, kind)
-                for name, _, kind in _COLUMNS
-                if name in kept
-            ]
-        )
 
 
 class Columns:

@@ -23,8 +23,10 @@ from penstock.spark.connector.common.options import SourceOptions, parse_source
 from penstock.spark.connector.common.outage import Outage, is_final
 
 HEARTBEAT_S: Final = 30
-LOOK_MS_MAX: Final = 2000
-"""What a look at a broker may take that nobody has waited for yet."""
+CONNECTION_NAME: Final = "source"
+LOOK_MS_MAX: Final = 5000
+"""What a look at a broker may take that nobody has waited for yet. Brokers let a refused login wait
+for a second, and a look that ends before would have Spark begin with what cannot go well."""
 
 
 def open_connection(endpoint: Endpoint, role: str) -> Connection:

@@ -16,12 +16,13 @@ from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.events import Cancelled
 from penstock.client.io_blocking import Connection
 from penstock.protocol.values import Table
-from penstock.spark.connector.common.decode import Gathered, Shape
+from penstock.spark.connector.common.decode import Gathered
 from penstock.spark.connector.common.lag import Told
 from penstock.spark.connector.common.link import QueueLink, check_channel
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.outage import Outage, is_final
 from penstock.spark.connector.common.scan import Scanned
+from penstock.spark.connector.common.shape import Shape
 
 PREFETCH: Final = 4000
 """Deliveries on their way at most; half of them are acknowledged at once, which gives room and

@@ -22,7 +22,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.common import offsets
-from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.engines import (
     ReadAllAvailable,
     ReadLimit,
@@ -40,12 +39,12 @@ from penstock.spark.connector.common.planner import (
     tasks_of,
 )
 from penstock.spark.connector.common.ranges import split
+from penstock.spark.connector.common.shape import Shape
 
 _log = logging.getLogger("penstock.spark")
 TIMES: Final = 2
 _spared: dict[int, int] = {}
 ALL_ROWS = 2**62
-CONNECTION_NAME = "source"
 P = TypeVar("P", bound=Planner)
 
 

@@ -24,20 +24,20 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
-from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.engines import ReadLimit
 from penstock.spark.connector.common.kinds import LEASES
 from penstock.spark.connector.common.labels import in_task
 from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.offsets import group_of, is_made_up, make_up, with_group
+from penstock.spark.connector.common.opening import CONNECTION_NAME
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.ranges import RangePlanner
 from penstock.spark.connector.common.reader import (
-    CONNECTION_NAME,
     AmqpStreamReader,
     read_part,
 )
+from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream.stream_read import in_worker, read_chunks
 
 _log = logging.getLogger("penstock.spark")

@@ -20,9 +20,10 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import CONNECTOR_TASK_BYTES
 from penstock.spark.connector.common.decode import record_batches
 from penstock.spark.connector.common.lag import Told
+from penstock.spark.connector.common.opening import CONNECTION_NAME
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.plainly import plainly
-from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader, spare_worker
+from penstock.spark.connector.common.reader import AmqpStreamReader, spare_worker
 from penstock.spark.connector.queue.feed import QueueFeed
 from penstock.spark.connector.queue.ledger import DeliveryRange, fit
 

@@ -23,8 +23,8 @@ from penstock.client.publish_template import FRAME_END, PublishTemplate
 from penstock.protocol.constants import FRAME_ENVELOPE_BYTES
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table
-from penstock.spark.connector.common.decode import PROPERTY_FIELDS
 from penstock.spark.connector.common.options import DEDUP, SinkOptions
+from penstock.spark.connector.common.shape import PROPERTY_FIELDS
 
 PERSISTENT: Final = 2
 DEDUPLICATION_HEADER: Final = "x-deduplication-header"

@@ -20,11 +20,11 @@ from penstock.spark.connector.common.decode import (
     HEADERS_TYPE,
     PROPERTIES_TYPE,
     SECONDS_MAX,
-    Shape,
     header_items,
     properties_of,
     timestamp_us,
 )
+from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream.chunk_layout import Bytes, ChunkView
 
 BATCH_ROWS: Final = 10_000

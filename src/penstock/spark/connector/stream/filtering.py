@@ -21,9 +21,9 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.plainly import plainly
+from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream.stream_source import StreamBatchReader
 
 OFFSET_END: Final = 2**63

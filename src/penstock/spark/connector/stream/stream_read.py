@@ -20,7 +20,7 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import Connection
 from penstock.protocol.values import Table
-from penstock.spark.connector.common.decode import Shape, stream_offset
+from penstock.spark.connector.common.decode import stream_offset
 from penstock.spark.connector.common.endpoint import Endpoint
 from penstock.spark.connector.common.labels import in_task
 from penstock.spark.connector.common.link import QueueLink
@@ -28,6 +28,7 @@ from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.outage import Outage
 from penstock.spark.connector.common.ranges import Run, arrivals, read_batches
+from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from penstock.spark.connector.stream.chunk_layout import ChunkView, chunks_of
 from penstock.spark.connector.stream.chunk_link import ChunkLink, has_chunks

@@ -14,7 +14,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
-from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.engines import ReadLimit
 from penstock.spark.connector.common.lag import Told
 from penstock.spark.connector.common.offsets import (
@@ -24,6 +23,7 @@ from penstock.spark.connector.common.offsets import (
     identified,
     ids_in,
 )
+from penstock.spark.connector.common.opening import CONNECTION_NAME
 from penstock.spark.connector.common.option_values import time_ms
 from penstock.spark.connector.common.options import SourceOptions, of_queue
 from penstock.spark.connector.common.outage import RETRY_MS
@@ -31,11 +31,11 @@ from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.planner import tasks_of
 from penstock.spark.connector.common.ranges import RangePlanner, split
 from penstock.spark.connector.common.reader import (
-    CONNECTION_NAME,
     AmqpStreamReader,
     RangePartition,
     read_part,
 )
+from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream.stream_read import check_loss, read_rows
 from penstock.spark.connector.stream.stream_tail import GroupMember, StreamEnds
 

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.protocol.properties import Properties, encode_header_payload
-from penstock.spark.connector.common.decode import Shape, record_batches
+from penstock.spark.connector.common.decode import record_batches
 from penstock.spark.connector.common.option_values import ALWAYS, ASKED_FOR
+from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from tests.unit.spark.connector.chunks import START_US, Row, built, delivered, viewed
 

@@ -15,10 +15,10 @@ from penstock.protocol.values import Table  # noqa: E402
 from penstock.spark.connector.common import decode  # noqa: E402
 from penstock.spark.connector.common.decode import (  # noqa: E402
     Gathered,
-    Shape,
     record_batches,
     stream_offset,
 )
+from penstock.spark.connector.common.shape import Shape  # noqa: E402
 from tests.unit.spark.connector.wire import at_offset, delivery, frames_of  # noqa: E402
 
 BODIES = Shape("s", chosen=("body", "offset"))

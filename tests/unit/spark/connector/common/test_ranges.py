@@ -9,9 +9,9 @@ pytest.importorskip("pyarrow")
 
 from penstock.client.errors import ConnectionClosedError
 from penstock.spark.connector.common import outage, ranges
-from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.options import parse_source
 from penstock.spark.connector.common.ranges import Run, read_batches
+from penstock.spark.connector.common.shape import Shape
 from tests.unit.spark.connector.wire import at_offset
 
 LOST = ConnectionClosedError(0, "lost", False)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
 from penstock.protocol.properties import Properties, encode_header_payload
-from penstock.spark.connector.common.decode import Shape, record_batches, timestamp_us
+from penstock.spark.connector.common.decode import record_batches, timestamp_us
+from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream import chunk_columns
 from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange, timestamps
 from penstock.streams.segment import StreamSegment
