@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.spark.input import parse
+from penstock.spark.job import event_tables
 from penstock.spark.job.facts import Facts
 from penstock.spark.job.gold_tables import Answers
 from penstock.spark.job.reach import Horizon
@@ -24,9 +25,7 @@ Tables = dict[str, pa.Table]
 def written(path: Path, events: Iterable[FlowEvent], batch: int = 0) -> str:
     """A file of bronze. Returns its path."""
     numbers = dict.fromkeys(parse._NUMBERS, 0)
-    rows = [
-        {**numbers, **one._asdict(), **one.numbers, "node": "n", "batch": batch} for one in events
-    ]
+    rows = [{**numbers, **one._asdict(), **one.numbers, "batch": batch} for one in events]
     for row in rows:
         del row["numbers"]
     pq.write_table(pa.Table.from_pylist(rows, schema=parse.EVENTS), path)
@@ -68,10 +67,7 @@ def answers_of(directory: Path, silver: Tables, width_ns: int, borders: Sequence
         path = directory / f"{name}.parquet"
         pq.write_table(silver[f"silver/{name}"], path)
         files[name] = (str(path),)
-    members: dict[str, set[str]] = {}
-    for row in silver["silver/consumer"].to_pylist():
-        members.setdefault(row["group"], set()).add(row["consumer"])
-    known = {group: tuple(sorted(consumers)) for group, consumers in members.items()}
+    known = event_tables._members(silver["silver/consumer"])
     parts = [
         Answers(files["block_interval"], files["sample_step"], low, high, width_ns, known)()
         for low, high in pairwise(borders)

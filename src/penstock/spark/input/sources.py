@@ -53,11 +53,11 @@ def parse_ranges(rows: Iterator[pa.RecordBatch], batch: int) -> Parsed:
             pattern = fields.pop("pattern")
             one = Range(**fields)
             data = read_range(one)
+            header = Header(one.boot_id, one.node, one.offset_ns)
             if pattern == TRACE_FILES:
-                for table in parse.message_tables(data, one.offset_ns, batch):
+                for table in parse.message_tables(data, header, batch):
                     yield MESSAGES, table
             else:
-                header = Header(one.boot_id, one.node, one.offset_ns)
                 for table in parse.event_tables(data, header, batch):
                     yield EVENTS, table
 

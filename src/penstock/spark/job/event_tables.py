@@ -114,7 +114,7 @@ class EventTables:
 
     def _tail(self, reach: Reach) -> int:
         """From when on the next batch probably makes things anew."""
-        last_ns = min((t_ns for _, t_ns in reach.last.values()), default=0)
+        last_ns = min((end.t_ns for end in reach.last.values()), default=0)
         return max(0, self._floor(last_ns) - TAIL_BUCKETS * self._bucket_ns)
 
     def _make(
@@ -188,9 +188,9 @@ def _may_be_new(file: str, known: int) -> bool:
     return found is None or int(found[1]) > known
 
 
-def _members(consumers: pa.Table) -> dict[str, tuple[str, ...]]:
-    """The consumers of each queue."""
-    found: dict[str, set[str]] = {}
+def _members(consumers: pa.Table) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The consumers of each queue of each boot."""
+    found: dict[tuple[str, str], set[str]] = {}
     for row in consumers.to_pylist():
-        found.setdefault(row["group"], set()).add(row["consumer"])
+        found.setdefault((row["boot_id"], row["group"]), set()).add(row["consumer"])
     return {group: tuple(sorted(consumers)) for group, consumers in sorted(found.items())}

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.spark.blame.holds import block_interval
 from penstock.spark.input import parse
 from penstock.spark.input.event_slice import DOWN, LIVES, SAMPLES, Slice, by_group, read_events
+from penstock.spark.job.reach import End
 from penstock.spark.job.silver_tables import (
     alarm_interval,
     consumer,
@@ -27,6 +28,7 @@ from penstock.spark.job.silver_tables import (
 from penstock.spark.schema.arrow_columns import (
     ALARM_INTERVAL,
     BLOCK_INTERVAL,
+    BOOT,
     CONSUMER,
     DEPTHS,
     LAST_SEEN,
@@ -44,16 +46,14 @@ from penstock.spark.schema.formats import STATE_FIELDS
 
 _NUMBERS: Final = ("seq", "t_ns", "amount", *STATE_FIELDS, *DEPTHS)
 EVENT_COLUMNS: Final = pa.schema(
-    [parse.EVENTS.field(name) for name in ("boot_id", "kind", *TRIPLE, *_NUMBERS)]
+    [parse.EVENTS.field(name) for name in (*BOOT, "kind", *TRIPLE, *_NUMBERS)]
 )
 _HOLDS: Final = pa.schema(
-    [BLOCK_INTERVAL.field(name) for name in ("boot_id", *TRIPLE, "start_ns", "is_lone")]
+    [BLOCK_INTERVAL.field(name) for name in (*BOOT, *TRIPLE, "start_ns", "is_lone")]
 )
-_ALARMS: Final = pa.schema(
-    [ALARM_INTERVAL.field(name) for name in ("boot_id", "alarm", "start_ns")]
-)
+_ALARMS: Final = pa.schema([ALARM_INTERVAL.field(name) for name in (*BOOT, "alarm", "start_ns")])
 _BEGUN: Final = pa.schema([SAMPLE_STEP.field(name) for name in ("actor", "start_ns")])
-_ACTOR: Final = ["boot_id", "actor"]
+_ACTOR: Final = [*BOOT, "actor"]
 _SAMPLED: Final = [*_ACTOR, "kind"]
 _OF_SAMPLES: Final = (*SAMPLES, *LIVES)
 
@@ -62,7 +62,7 @@ _OF_SAMPLES: Final = (*SAMPLES, *LIVES)
 class Facts:
     """events: files of bronze, of each its times as `TableStore.spans` says them; holds, alarms,
     steps: those of silver with facts that end at `from_ns` or later; consumers, seen: those of
-    what is known so far; last: of boots with new events, the sequence and time of the last; share:
+    what is known so far; last: of boots with new events, the last; share:
     of 0..shares-1; width_ns: of a bucket."""
 
     events: tuple[tuple[str, int, int], ...]
@@ -71,7 +71,7 @@ class Facts:
     steps: tuple[str, ...]
     consumers: tuple[str, ...]
     seen: tuple[str, ...]
-    last: Mapping[str, tuple[int, int]]
+    last: Mapping[str, End]
     share: int
     shares: int
     from_ns: int
@@ -92,7 +92,7 @@ class Facts:
         seen, boots = everyone.filter(pc.invert(is_boot)), everyone.filter(is_boot)
         seen = self._mine(seen.cast(coded_schema(LAST_SEEN)).unify_dictionaries())
         last_ns = dict(zip(boots["boot_id"].to_pylist(), boots["t_ns"].to_pylist(), strict=True))
-        last_ns |= {boot_id: t_ns for boot_id, (_, t_ns) in self.last.items()}
+        last_ns |= {boot_id: end.t_ns for boot_id, end in self.last.items()}
         earlier = self._earlier(kept, seen)
         mine.append(np.ones(len(earlier), np.bool_))
         everything = pa.concat_tables([*kept, earlier, self._carried()]).unify_dictionaries()
@@ -153,9 +153,9 @@ class Facts:
         if self.share:
             return LAST_SEEN.empty_table()
         known = {row["boot_id"]: row for row in boots.to_pylist()}
-        for boot_id, (seq, t_ns) in self.last.items():
+        for boot_id, end in self.last.items():
             nobody = {"actor": "", "kind": "", "consumers": 0}
-            known[boot_id] = {"boot_id": boot_id, "seq": seq, "t_ns": t_ns, **nobody}
+            known[boot_id] = {"boot_id": boot_id, **end._asdict(), **nobody}
         return pa.Table.from_pylist(list(known.values()), schema=LAST_SEEN)
 
 

@@ -6,7 +6,7 @@ everything that is made of sketches, comes from Spark expressions. Column names 
 `rows.py`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -18,11 +18,12 @@ from pyspark.sql import functions as F
 
 from penstock.spark.blame.blame import NOBODY, SLOW, group_of, is_group, name_small_windows
 from penstock.spark.blame.blame_columns import Blame, sweep_columns
-from penstock.spark.blame.blame_graph import Cut
+from penstock.spark.blame.blame_graph import Cut, Members, Places
 from penstock.spark.job.sketches import hold_sketch
 from penstock.spark.schema.arrow_columns import (
     ANSWERS,
     BLOCK_INTERVAL,
+    BOOT,
     HELD_TIME,
     I64,
     ROOT_CAUSE,
@@ -58,30 +59,29 @@ NO_CONSUMER: Final = "no consumer"
 
 _HOLDS: Final = pa.schema(
     [BLOCK_INTERVAL.field(name)
-     for name in ("actor", "peer", "reason", "start_ns", "end_ns")]
+     for name in (*BOOT, "actor", "peer", "reason", "start_ns", "end_ns")]
 )  # fmt: skip
 _ENDED_HOLDS: Final = _HOLDS.append(BLOCK_INTERVAL.field("closed_by"))
-_STEPS: Final = pa.schema([field for field in SAMPLE_STEP if field.name != "boot_id"])
 
 
 @dataclass(frozen=True)
 class Answers:
     """The work of one task. intervals, steps: files; [from_ns, to_ns): its stretch, of whole
-    buckets of `width_ns`; members: the consumers behind the name of a group."""
+    buckets of `width_ns`; members: the consumers behind the name of a group of a boot."""
 
     intervals: tuple[str, ...]
     steps: tuple[str, ...]
     from_ns: int
     to_ns: int
     width_ns: int
-    members: Mapping[str, Sequence[str]]
+    members: Members
 
     def __call__(self) -> Tables:
         """The answers for this stretch. Raises: OSError."""
         is_near = (pc.field("end_ns") >= self.from_ns) & (pc.field("start_ns") < self.to_ns)
         is_some = pc.field("end_ns") > pc.field("start_ns")
         holds = read(self.intervals, _ENDED_HOLDS, is_near & is_some)
-        steps = coded(read(self.steps, _STEPS, is_near))
+        steps = coded(read(self.steps, SAMPLE_STEP, is_near))
         states = self._states(steps)
         edges = _edges(holds.select(_HOLDS.names), steps)
         parts = [self._part(cut, states) for cut in self._cuts(edges)]
@@ -98,7 +98,7 @@ class Answers:
         return {
             "gold/who_blocked_whom": who_blocked_whom(cut),
             "gold/held_time": held_time(cut),
-            "gold/root_cause": root_cause(sweep_columns(cut, self.members), states),
+            "gold/root_cause": root_cause(cut.places, sweep_columns(cut, self.members), states),
         }
 
     def _states(self, steps: Coded) -> pa.Table:
@@ -111,14 +111,15 @@ class Answers:
             & (middle_ns < self.to_ns)
         )
         keys, totals = sums(
-            (middle_ns[rows] // self.width_ns, steps.codes["actor"][rows]),
+            (
+                middle_ns[rows] // self.width_ns,
+                *(steps.codes[name][rows] for name in ("actor", *BOOT)),
+            ),
             (end_ns - start_ns)[rows],
             *(steps.numbers[name][rows] for name in STATE_FIELDS),
         )
-        return pa.table(
-            [keys[0] * self.width_ns, text(steps.names, keys[1]), *totals],
-            schema=TIME_IN_STATE,
-        )
+        actor, *boot = (text(steps.names, key) for key in keys[1:])
+        return pa.table([keys[0] * self.width_ns, actor, *totals, *boot], schema=TIME_IN_STATE)
 
     def _cuts(self, edges: "_Edges") -> Iterator[Cut]:
         """The edges of so many buckets at a time that memory lasts, cut at their borders."""
@@ -150,10 +151,12 @@ class Answers:
 
 
 class _Edges(NamedTuple):
-    """Holds, and times without consumers, as they are."""
+    """Holds, and times without consumers, as they are. boot: in `boots`."""
 
     names: Sequence[str]
     reasons: Sequence[str]
+    boots: Sequence[tuple[str, str]]
+    boot: I64
     actor: I64
     peer: I64
     reason: I64
@@ -161,15 +164,20 @@ class _Edges(NamedTuple):
     end_ns: I64
 
     def of(self, wanted: Mask) -> "_Edges":
-        return _Edges(self.names, self.reasons, *(column[wanted] for column in self[2:]))
+        return _Edges(*self[:3], *(column[wanted] for column in self[3:]))
 
 
 def _edges(holds: pa.Table, steps: Coded) -> _Edges:
     found = coded(pa.concat_tables([holds, _unattended(steps)]).unify_dictionaries())
     used, reason = np.unique(found.codes["reason"], return_inverse=True)
+    boots, first, boot = np.unique(found.codes["boot_id"], return_index=True, return_inverse=True)
+    nodes = found.codes["node"][first]
+    pairs = zip(nodes.tolist(), boots.tolist(), strict=True)
     return _Edges(
         found.names,
         [found.names[code] for code in used.tolist()],
+        [(found.names[node], found.names[boot_id]) for node, boot_id in pairs],
+        boot,
         found.codes["actor"],
         found.codes["peer"],
         reason,
@@ -191,6 +199,7 @@ def _unattended(steps: Coded) -> pa.Table:
     always = pa.array(np.zeros(len(rows), np.int32))
     return pa.table(
         [
+            *(text(steps.names, steps.codes[name][rows]).dictionary_encode() for name in BOOT),
             groups.dictionary_encode(),
             pa.DictionaryArray.from_arrays(always, nobody),
             pa.DictionaryArray.from_arrays(always, reason),
@@ -210,10 +219,15 @@ def _cut(edges: _Edges, from_ns: int, to_ns: int, width_ns: int) -> Cut:
     whose, at = spread((end_ns - 1) // width_ns - first + 1)
     bucket = first[whose] + at
     there = there[whose]
+    known, place = np.unique(
+        bucket * max(1, len(edges.boots)) + edges.boot[there], return_inverse=True
+    )
+    bucket_ns, boot = np.divmod(known, max(1, len(edges.boots)))
     return Cut(
         edges.names,
         edges.reasons,
-        bucket * width_ns,
+        Places(edges.boots, boot, bucket_ns * width_ns),
+        place,
         edges.actor[there],
         edges.peer[there],
         edges.reason[there],
@@ -223,28 +237,38 @@ def _cut(edges: _Edges, from_ns: int, to_ns: int, width_ns: int) -> Cut:
 
 
 def who_blocked_whom(cut: Cut) -> pa.Table:
-    """Time per edge and bucket."""
+    """Time per edge and place."""
     rows = _of_victims(cut)
     keys, (blocked_ns,) = sums(
-        [column[rows] for column in cut[2:6]], (cut.end_ns - cut.start_ns)[rows]
+        [column[rows] for column in (cut.place, cut.actor, cut.peer, cut.reason)],
+        (cut.end_ns - cut.start_ns)[rows],
     )
+    bucket_ns, *boot = _placed(cut.places, keys[0])
     return pa.table(
         [
-            keys[0],
+            bucket_ns,
             text(cut.names, keys[1]),
             text(cut.names, keys[2]),
             text(cut.reasons, keys[3]),
             blocked_ns,
+            *boot,
         ],
         schema=WHO_BLOCKED_WHOM,
     )
 
 
+def _placed(places: Places, place: I64) -> list[pa.Array]:
+    """bucket_ns, node and boot_id of places, as columns."""
+    boot = places.boot[place]
+    names = zip(*places.boots, strict=True) if places.boots else ((), ())
+    return [pa.array(places.bucket_ns[place]), *(text(one, boot) for one in names)]
+
+
 def held_time(cut: Cut) -> pa.Table:
-    """Length of the union of each actor's intervals, per bucket."""
+    """Length of the union of each actor's intervals, per place."""
     rows = _of_victims(cut)
     victims, first, victim = np.unique(
-        together(cut.bucket[rows], cut.actor[rows]), return_index=True, return_inverse=True
+        together(cut.place[rows], cut.actor[rows]), return_index=True, return_inverse=True
     )
     ends = np.concatenate([cut.start_ns[rows], cut.end_ns[rows]])
     moments, rank = np.unique(ends, return_inverse=True)
@@ -252,10 +276,8 @@ def held_time(cut: Cut) -> pa.Table:
     held_ns = np.zeros(len(victims), np.int64)
     np.add.at(held_ns, victim, moments[end] - moments[start])
     pick = rows[first]
-    return pa.table(
-        [cut.bucket[pick], text(cut.names, cut.actor[pick]), held_ns],
-        schema=HELD_TIME,
-    )
+    bucket_ns, *boot = _placed(cut.places, cut.place[pick])
+    return pa.table([bucket_ns, text(cut.names, cut.actor[pick]), held_ns, *boot], schema=HELD_TIME)
 
 
 def _of_victims(cut: Cut) -> I64:
@@ -263,31 +285,35 @@ def _of_victims(cut: Cut) -> I64:
     return np.flatnonzero(is_victim[cut.actor])
 
 
-def root_cause(blame: Blame, states: pa.Table) -> pa.Table:
+def root_cause(places: Places, blame: Blame, states: pa.Table) -> pa.Table:
     """Blame as a table, with small windows named by `states`, the table of time in state."""
-    cause = _causes(blame, states)
+    cause = _causes(places, blame, states)
     columns = [[getattr(key, name) for key in blame.keys] for name in ("victim", "root", "path")]
     victim, root, path = (text(names, blame.key) for names in columns)
+    bucket_ns, *boot = _placed(places, blame.place)
     return pa.table(
-        [blame.bucket, victim, root, cause, path, blame.blamed_ns],
-        schema=ROOT_CAUSE,
+        [bucket_ns, victim, root, cause, path, blame.blamed_ns, *boot], schema=ROOT_CAUSE
     )
 
 
-def _causes(blame: Blame, states: pa.Table) -> pa.Array:
+def _causes(places: Places, blame: Blame, states: pa.Table) -> pa.Array:
     """Only a stage that seems slow can be one in front of which the window is small."""
     names = [key.cause for key in blame.keys]
     causes = np.array(names, dtype=object)[blame.key]
     is_slow = np.array([name == SLOW for name in names], np.bool_)
     rows = np.flatnonzero(is_slow[blame.key])
-    columns = (blame.bucket, blame.key, blame.blamed_ns)
+    columns = (blame.place, blame.key, blame.blamed_ns)
+    bucket_ns, boot = places.bucket_ns.tolist(), places.boot.tolist()
     slow = [
-        BlameRow(bucket, key.victim, key.root, key.cause, key.path, blamed_ns)
-        for bucket, key, blamed_ns in (
-            (bucket, blame.keys[at], blamed_ns)
-            for bucket, at, blamed_ns in zip(*(one[rows].tolist() for one in columns), strict=True)
+        BlameRow(
+            bucket_ns[place], key.victim, key.root, key.cause, key.path, blamed_ns,
+            *places.boots[boot[place]],
         )
-    ]
+        for place, key, blamed_ns in (
+            (place, blame.keys[at], blamed_ns)
+            for place, at, blamed_ns in zip(*(one[rows].tolist() for one in columns), strict=True)
+        )
+    ]  # fmt: skip
     roots = pc.is_in(states["actor"], pa.array(sorted({row.root for row in slow}), pa.string()))
     known = [StateRow(**row) for row in states.filter(roots).to_pylist()]
     causes[rows] = [row.cause for row in name_small_windows(slow, known)]
@@ -300,6 +326,7 @@ def latency_sketch(spans: DataFrame, bucket_ns: int) -> DataFrame:
         spans.where(F.col("published_ns").isNotNull())
         .select(
             (F.col("first_ns") - F.col("first_ns") % bucket_ns).alias("bucket_ns"),
+            "node",
             "phase",
             "queue",
             F.explode(
@@ -313,7 +340,7 @@ def latency_sketch(spans: DataFrame, bucket_ns: int) -> DataFrame:
         )
         .where(F.col("length_ns").isNotNull())
     )
-    return _sketched(measured, "bucket_ns", "phase", "queue", "measure")
+    return _sketched(measured, "bucket_ns", "node", "phase", "queue", "measure")
 
 
 def _sketched(lengths: DataFrame, *keys: str) -> DataFrame:
@@ -339,16 +366,16 @@ def _quantile(rank: float) -> Column:
 
 
 def latency(sketches: DataFrame) -> DataFrame:
-    """Percentiles per phase, queue and measure, from the sketches of all buckets."""
+    """Percentiles per node, phase, queue and measure, from the sketches of all buckets."""
     names = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
-    keys = ("phase", "queue", "measure")
+    keys = ("node", "phase", "queue", "measure")
     parts = [_quantile(rank).alias(name) for name, rank in zip(names, PERCENTILES, strict=True)]
     return _merged(sketches, *keys).select(*keys, "messages", *parts)
 
 
 def stage_cdf(latencies: DataFrame | None, holds: DataFrame | None) -> DataFrame:
     """The distribution of each stage's times, at the ranks of CDF_RANKS. One of both is needed."""
-    columns = ("stage", "messages", "max_ns", "sketch")
+    columns = ("node", "stage", "messages", "max_ns", "sketch")
     found = [] if holds is None else [holds.select(*columns)]
     if latencies is not None:
         found.append(latencies.withColumnRenamed("measure", "stage").select(*columns))
@@ -357,16 +384,17 @@ def stage_cdf(latencies: DataFrame | None, holds: DataFrame | None) -> DataFrame
         F.struct(F.lit(rank).alias("rank"), _quantile(rank).alias("value_ns")) for rank in CDF_RANKS
     ]
     return (
-        _merged(both, "stage")
-        .select("stage", F.col("messages").alias("samples"), F.explode(F.array(*points)).alias("p"))
-        .select("stage", "samples", "p.rank", "p.value_ns")
-    )
+        _merged(both, "node", "stage")
+        .select("node", "stage", F.col("messages").alias("samples"),
+                F.explode(F.array(*points)).alias("p"))
+        .select("node", "stage", "samples", "p.rank", "p.value_ns")
+    )  # fmt: skip
 
 
 def throughput(messages: DataFrame, origin_ns: int) -> DataFrame:
     """Messages that reached each stage, per queue and 250 ms; a bucket starts at `origin_ns`."""
     bucket = F.col("t_ns") - F.pmod(F.col("t_ns") - F.lit(origin_ns), F.lit(THROUGHPUT_BUCKET_NS))
-    return messages.groupBy(bucket.alias("bucket_ns"), "queue").agg(
+    return messages.groupBy(bucket.alias("bucket_ns"), "node", "queue").agg(
         *(
             F.count(F.when(F.col("stage") == stage, 1)).alias(stage)
             for stage in ("published", "confirmed", "delivered", "acked")
@@ -388,7 +416,7 @@ def integrity(spans: DataFrame, bucket_ns: int) -> DataFrame:
     }
     return (
         spans.where(F.col("published_ns").isNotNull())
-        .groupBy(bucket, "queue")
+        .groupBy(bucket, "node", "queue")
         .agg(
             *(F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()),
             F.sum(F.greatest(F.col("deliveries") - 1, F.lit(0))).alias("duplicated"),

@@ -8,7 +8,7 @@ traces and percentiles are left to it.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,11 +18,11 @@ from pyspark.sql import functions as F
 
 from penstock.spark.input.bronze import MESSAGES
 from penstock.spark.input.parse import UNREADABLE
-from penstock.spark.input.pipeline_input import PipelineInput, as_input
+from penstock.spark.input.pipeline_input import PipelineInput, as_inputs
 from penstock.spark.job import gold_tables, silver_tables
 from penstock.spark.job.backlog import See
 from penstock.spark.job.event_tables import EVENT_TABLES, TABLES_AT_A_TIME, EventTables
-from penstock.spark.job.query import Query
+from penstock.spark.job.query import Queries
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
 from penstock.spark.tables.loading import present
 from penstock.spark.tables.store import EVENTS, TableStore, open_store
@@ -53,16 +53,16 @@ class Frame(NamedTuple):
 
 
 class SparkJob:
-    """One directory of input into one directory of tables, as often as `update` is called.
+    """Inputs into one directory of tables, as often as `update` is called.
 
-    bucket_ns: width of the buckets of blame; origin_ns: where buckets of throughput begin. Both
-    must be the same whenever the same tables are gone on with.
+    places: directories and streams; bucket_ns: width of the buckets of blame; origin_ns: where
+    buckets of throughput begin. Both must be the same whenever the same tables are gone on with.
     """
 
     def __init__(
         self,
         spark: SparkSession,
-        input_place: Path | PipelineInput,
+        places: Path | PipelineInput | Sequence[PipelineInput],
         tables_dir: Path,
         bucket_ns: int,
         origin_ns: int = 0,
@@ -73,10 +73,10 @@ class SparkJob:
         self.origin_ns = origin_ns
         self._is_changed = False
         self.upkeep = Upkeep(self.store)
-        self._query = Query(spark, as_input(input_place), self.store)
+        self._queries = Queries(spark, as_inputs(places), self.store)
 
         def begun(step: str) -> None:
-            self._query.step = step
+            self._queries.step = step
 
         self._events = EventTables(spark, self.store, bucket_ns, begun)
 
@@ -88,15 +88,20 @@ class SparkJob:
         What comes meanwhile is left for the next call: a live broker says something every second.
         """
         self._is_changed = self._derive()
-        self._query.drain(self._taken, see)
+        self._queries.drain(self._taken, see)
         self._is_changed = self._merge() or self._is_changed
         return self._is_changed
 
-    def follow(self, period_s: float, told: Callable[[int], None]) -> None:
+    def follow(
+        self,
+        period_s: float,
+        told: Callable[[int], None],
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
         """Go on with what comes, a batch every `period_s`, until KeyboardInterrupt, which is passed
         on. told: of every batch how many rows it had, once all tables have them, but those that
         are merged: a batch that comes too soon after a merge leaves it to a later one, or to the
-        next run. Raises: OperatorError."""
+        next run; say: told when a broker goes away, which is waited for. Raises: OperatorError."""
         self._derive()
         self._merge()
         due_s = 0.0
@@ -111,7 +116,7 @@ class SparkJob:
                 due_s = ended_s + MERGE_REST * (ended_s - began_s)
             told(count)
 
-        self._query.follow(period_s, taken)
+        self._queries.follow(period_s, taken, say)
 
     def _taken(self, count: int) -> None:
         """`count` rows more are in bronze."""

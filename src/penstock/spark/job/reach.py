@@ -21,6 +21,7 @@ from penstock.spark.input import parse
 from penstock.spark.input.event_slice import FIRST_NS, SAMPLES, UP, read_events
 from penstock.spark.schema.arrow_columns import (
     BLOCK_INTERVAL,
+    BOOT,
     CONSUMER,
     LAST_SEEN,
     SAMPLE_STEP,
@@ -34,24 +35,34 @@ from penstock.spark.schema.arrow_columns import (
 _HOLD: Final = ("boot_id", *TRIPLE)
 _SAMPLED: Final = ("boot_id", "actor", "kind")
 _BOUNDS: Final = pa.schema(
-    [parse.EVENTS.field(name) for name in ("boot_id", "kind", "seq", "t_ns", "batch")]
+    [parse.EVENTS.field(name) for name in (*BOOT, "kind", "seq", "t_ns", "batch")]
 )
 _ENDED: Final = pa.schema([parse.EVENTS.field(name) for name in (*_HOLD, "t_ns", "amount")])
 _TAKEN: Final = pa.schema([parse.EVENTS.field(name) for name in (*_SAMPLED, "t_ns")])
 _NEW: Final = pa.schema(
-    [parse.EVENTS.field(name) for name in (*_HOLD, "kind", "seq", "t_ns", "amount", "batch")]
+    [
+        parse.EVENTS.field(name)
+        for name in ("node", *_HOLD, "kind", "seq", "t_ns", "amount", "batch")
+    ]
 )
 _OPEN: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in (*_HOLD, "start_ns")])
-_SINCE: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in ("actor", "start_ns")])
+_SINCE: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in ("boot_id", "actor", "start_ns")])
 _BORDERS: Final = pa.schema([SAMPLE_STEP.field(name) for name in ("start_ns", "end_ns")])
 
 
+class End(NamedTuple):
+    """The last event of a boot."""
+
+    node: str
+    seq: int
+    t_ns: int
+
+
 class Reach(NamedTuple):
-    """from_ns: the moment; last_ns: when the last event of each boot was that has new ones, and
-    which sequence it has."""
+    """from_ns: the moment; last: of each boot that has new events, the last."""
 
     from_ns: int
-    last: dict[str, tuple[int, int]]
+    last: dict[str, End]
 
 
 @dataclass(frozen=True)
@@ -74,28 +85,30 @@ class Horizon:
     def __call__(self) -> Reach:
         """Raises: OSError."""
         new = self._new()
-        bounds = new.group_by("boot_id").aggregate(
+        bounds = new.group_by(["boot_id", "node"]).aggregate(
             [("t_ns", "min"), ("t_ns", "max"), ("seq", "min"), ("seq", "max")]
         )
         fresh = {row.pop("boot_id"): row for row in bounds.to_pylist()}
-        last = {boot: (row["seq_max"], row["t_ns_max"]) for boot, row in fresh.items()}
+        last = {
+            boot: End(row["node"], row["seq_max"], row["t_ns_max"]) for boot, row in fresh.items()
+        }
         if self.known < 0 or not fresh:
             return Reach(0, last)
         seen = _plain(read(self.seen, LAST_SEEN, pc.scalar(True)), LAST_SEEN)
         ends = {
-            row["boot_id"]: (row["seq"], row["t_ns"])
+            row["boot_id"]: End(row["node"], row["seq"], row["t_ns"])
             for row in seen.filter(pc.equal(seen["kind"], "")).to_pylist()
             if row["boot_id"] in fresh
         }
         moments = [
             *(row["t_ns_min"] for row in fresh.values()),
-            *(t_ns for _, t_ns in ends.values()),
+            *(end.t_ns for end in ends.values()),
             *_stepped(new, seen),
             *self._joined(new),
         ]
         moments += self._lone(new, min(moments))
         from_ns = self._floor(min(moments))
-        if any(fresh[boot]["seq_min"] <= seq for boot, (seq, _) in ends.items()):
+        if any(fresh[boot]["seq_min"] <= end.seq for boot, end in ends.items()):
             from_ns = 0 if self.is_torn else self._floor(self._before(from_ns))
         return Reach(from_ns, {boot: max(end, ends.get(boot, end)) for boot, end in last.items()})
 
@@ -130,21 +143,24 @@ class Horizon:
 
     def _joined(self, new: pa.Table) -> Iterator[int]:
         """Since when consumers were held that turn out to be those of a queue."""
-        pairs: set[tuple[str, str]] = set()
+        pairs: set[tuple[str, str, str]] = set()
         for one, other in (("actor", "peer"), ("peer", "actor")):
             is_named = named(new[one], lambda name: name.startswith("consumer:"))
-            pairs_ = new.filter(pa.array(is_named)).group_by([one, other]).aggregate([])
+            pairs_ = new.filter(pa.array(is_named)).group_by(["boot_id", one, other]).aggregate([])
             for row in pairs_.to_pylist():
                 if group_of(row[other]):
-                    pairs.add((row[one], group_of(row[other])))
-        known = read(self.consumers, CONSUMER, pc.scalar(True)).select(["consumer", "group"])
-        before = {(row["consumer"], row["group"]) for row in known.to_pylist()}
-        ups = new.filter(pa.array(_is(new["kind"], UP)))["actor"]
+                    pairs.add((row["boot_id"], row[one], group_of(row[other])))
+        if not pairs:
+            return
+        known = read(self.consumers, CONSUMER, pc.field("boot_id").isin({one[0] for one in pairs}))
+        before = {(row["boot_id"], row["consumer"], row["group"]) for row in known.to_pylist()}
+        ups = new.filter(pa.array(_is(new["kind"], UP))).select(["boot_id", "actor"]).to_pylist()
         # One that came up just now, and was of no queue before, has been held by nobody.
-        names = {one for one, _ in pairs - before}
-        names -= set(ups.to_pylist()) - {one for one, _ in before}
-        if names:
-            is_one = pc.field("actor").isin(sorted(names))
+        names = {one[:2] for one in pairs - before}
+        names -= {(row["boot_id"], row["actor"]) for row in ups} - {one[:2] for one in before}
+        for boot_id in {one[0] for one in names}:
+            actors = sorted(actor for boot, actor in names if boot == boot_id)
+            is_one = (pc.field("boot_id") == boot_id) & pc.field("actor").isin(actors)
             began = pc.min(read(self.holds, _SINCE, is_one)["start_ns"]).as_py()
             if began is not None:
                 yield began

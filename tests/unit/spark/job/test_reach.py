@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.spark.job.reach import Horizon, Reach
+from penstock.spark.job.reach import End, Horizon, Reach
 from penstock.spark.schema.arrow_columns import BLOCK_INTERVAL, CONSUMER, LAST_SEEN, SAMPLE_STEP
 from penstock.spark.schema.formats import FlowEvent
 from tests.unit.spark.by_arrays import written
@@ -27,7 +27,10 @@ SEEN = {
         ],
     ),
     "sample_step": (SAMPLE_STEP, [{**STEP, "actor": "conn:A", "start_ns": 140, "end_ns": 240}]),
-    "consumer": (CONSUMER, [{"consumer": "consumer:a", "group": "consumers:/q", "since_ns": 1}]),
+    "consumer": (
+        CONSUMER,
+        [{"boot_id": "b", "consumer": "consumer:a", "group": "consumers:/q", "since_ns": 1}],
+    ),
     "last_seen": (
         LAST_SEEN,
         [
@@ -47,7 +50,8 @@ def horizon(tmp_path: Path) -> Horizon:
     for name, (schema, rows) in SEEN.items():
         path = tmp_path / f"{name}.parquet"
         filled = [
-            {field.name: 0 for field in schema if field.type == pa.int64()} | row for row in rows
+            {field.name: 0 if field.type == pa.int64() else "" for field in schema} | row
+            for row in rows
         ]
         pq.write_table(pa.Table.from_pylist(filled, schema=schema), path)
         files.append((str(path),))
@@ -68,16 +72,16 @@ def event(
 
 def test_before_anything_is_known_all_is_new(tmp_path: Path) -> None:
     file = written(tmp_path / "new.parquet", [event(500, "actor_up")], 0)
-    assert Horizon((file,), (), (), (), (), -1, 10, False)() == Reach(0, {"b": (500, 500)})
+    assert Horizon((file,), (), (), (), (), -1, 10, False)() == Reach(0, {"b": End("", 500, 500)})
 
 
 def test_the_bucket_of_the_last_event_is_not_over(horizon: Horizon, tmp_path: Path) -> None:
-    assert reach(horizon, tmp_path, event(505, "actor_up")) == Reach(260, {"b": (505, 505)})
+    assert reach(horizon, tmp_path, event(505, "actor_up")) == Reach(260, {"b": End("", 505, 505)})
 
 
 def test_a_new_boot_changes_nothing_of_the_others(horizon: Horizon, tmp_path: Path) -> None:
     new = event(505, "gate_opened", amount=-4, boot_id="d")
-    assert reach(horizon, tmp_path, new) == Reach(500, {"d": (505, 505)})
+    assert reach(horizon, tmp_path, new) == Reach(500, {"d": End("", 505, 505)})
 
 
 def test_the_end_of_a_hold_that_is_known_reaches_no_further(
@@ -106,7 +110,7 @@ def test_a_sample_reaches_to_the_place_of_its_step(
 
 
 def test_what_is_late_reaches_to_the_sample_before_it(horizon: Horizon, tmp_path: Path) -> None:
-    assert reach(horizon, tmp_path, event(215, "actor_up")) == Reach(140, {"b": (260, 260)})
+    assert reach(horizon, tmp_path, event(215, "actor_up")) == Reach(140, {"b": End("", 260, 260)})
 
 
 def test_of_a_batch_that_was_cut_short_what_is_late_makes_all_anew(
