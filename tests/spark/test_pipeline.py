@@ -250,7 +250,7 @@ def test_percentiles_of_many_holds_are_those_of_their_lengths(spark: Any) -> Non
     import numpy as np
     import pyarrow as pa
 
-    from penstock.spark.job import gold_tables
+    from penstock.spark.job import message_tables
     from penstock.spark.job.sketches import sketch
     from penstock.spark.schema.arrow_columns import HOLD_SKETCH
 
@@ -266,7 +266,7 @@ def test_percentiles_of_many_holds_are_those_of_their_lengths(spark: Any) -> Non
         for number, lengths in enumerate(buckets)
     ]
     table = spark.createDataFrame(pa.Table.from_pylist(rows, schema=HOLD_SKETCH))
-    found = gold_tables.stage_cdf(None, table).toArrow().to_pylist()
+    found = message_tables.stage_cdf(None, table).toArrow().to_pylist()
     ordered = np.sort(np.concatenate(buckets))
     assert {row["samples"] for row in found} == {len(ordered)}
     for row in found:

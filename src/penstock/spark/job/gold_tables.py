@@ -1,9 +1,8 @@
-"""Gold tables: blame, time in state, latency, throughput and integrity, made of silver.
+"""Gold tables of events: blame, who blocked whom, held time and time in state, made of silver.
 
-A task reads what overlaps its stretch of time, cuts it at the borders of buckets, and sums up.
-Buckets do not depend on each other, so any stretches give the same tables. Gold of traces, and
-everything that is made of sketches, comes from Spark expressions. Column names are those of
-`rows.py`.
+A task gets what overlaps its stretch of time, cuts it at the borders of buckets, and sums up.
+Buckets do not depend on each other, so any stretches give the same tables. Column names are those
+of `rows.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,17 +12,17 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.spark.blame.blame import NOBODY, SLOW, group_of, is_group, name_small_windows
 from penstock.spark.blame.blame_columns import Blame, sweep_columns
 from penstock.spark.blame.blame_graph import Cut, Members, Places
 from penstock.spark.job.sketches import hold_sketch
+from penstock.spark.job.tasks import Dealt
 from penstock.spark.schema.arrow_columns import (
     ANSWERS,
     BLOCK_INTERVAL,
     BOOT,
+    CONSUMER,
     HELD_TIME,
     I64,
     ROOT_CAUSE,
@@ -34,6 +33,8 @@ from penstock.spark.schema.arrow_columns import (
     Mask,
     Tables,
     coded,
+    coded_schema,
+    dealt,
     read,
     spread,
     sums,
@@ -43,11 +44,6 @@ from penstock.spark.schema.arrow_columns import (
 )
 from penstock.spark.schema.formats import STATE_FIELDS
 from penstock.spark.schema.rows import (
-    CDF_RANKS,
-    MEASURES,
-    PERCENTILES,
-    SKETCH_SIZE,
-    THROUGHPUT_BUCKET_NS,
     BlameRow,
     StateRow,
 )
@@ -64,27 +60,61 @@ _HOLDS: Final = pa.schema(
 _ENDED_HOLDS: Final = _HOLDS.append(BLOCK_INTERVAL.field("closed_by"))
 
 
+_FACTS: Final = {"holds": _ENDED_HOLDS, "steps": SAMPLE_STEP}
+
+
+@dataclass(frozen=True)
+class FactFile:
+    """Deals the rows of a file of silver to the stretches of time that they overlap. name: of
+    _FACTS; borders: of the stretches, one more than there are."""
+
+    name: str
+    file: str
+    borders: tuple[int, ...]
+
+    def __call__(self) -> Iterator[tuple[int, str, pa.Table]]:
+        """Raises: OSError."""
+        is_near = pc.field("end_ns") >= self.borders[0]
+        is_some = pc.field("end_ns") > pc.field("start_ns")
+        table = read([self.file], _FACTS[self.name], is_near & is_some)
+        first, last = (
+            np.clip(
+                np.searchsorted(self.borders, table[name].to_numpy(), side="right") - 1,
+                0,
+                len(self.borders) - 2,
+            )
+            for name in ("start_ns", "end_ns")
+        )
+        row, at = spread(last - first + 1)
+        if len(row) > len(table):
+            table = table.take(pa.array(row))
+        for number, rows in dealt(table, first[row] + at):
+            yield number, self.name, rows
+
+
 @dataclass(frozen=True)
 class Answers:
-    """The work of one task. intervals, steps: files; [from_ns, to_ns): its stretch, of whole
-    buckets of `width_ns`; members: the consumers behind the name of a group of a boot."""
+    """The work of one task. consumers: files of them; [from_ns, to_ns): its stretch, of whole
+    buckets of `width_ns`."""
 
-    intervals: tuple[str, ...]
-    steps: tuple[str, ...]
+    consumers: tuple[str, ...]
     from_ns: int
     to_ns: int
     width_ns: int
-    members: Members
 
-    def __call__(self) -> Tables:
-        """The answers for this stretch. Raises: OSError."""
-        is_near = (pc.field("end_ns") >= self.from_ns) & (pc.field("start_ns") < self.to_ns)
-        is_some = pc.field("end_ns") > pc.field("start_ns")
-        holds = read(self.intervals, _ENDED_HOLDS, is_near & is_some)
-        steps = coded(read(self.steps, SAMPLE_STEP, is_near))
+    def __call__(self, dealt: Dealt) -> Tables:
+        """The answers for this stretch, of "holds" and "steps" dealt to it. Raises: OSError."""
+        holds, steps_ = (
+            pa.concat_tables(
+                [coded_schema(schema).empty_table(), *dealt.get(name, ())]
+            ).unify_dictionaries()
+            for name, schema in _FACTS.items()
+        )
+        steps = coded(steps_)
         states = self._states(steps)
         edges = _edges(holds.select(_HOLDS.names), steps)
-        parts = [self._part(cut, states) for cut in self._cuts(edges)]
+        members = self._members(edges)
+        parts = [self._part(cut, states, members) for cut in self._cuts(edges)]
         return {
             "gold/time_in_state": states,
             "gold/hold_sketch": hold_sketch(holds, self.from_ns, self.to_ns, self.width_ns),
@@ -94,11 +124,22 @@ class Answers:
             },
         }
 
-    def _part(self, cut: Cut, states: pa.Table) -> Tables:
+    def _members(self, edges: "_Edges") -> Members:
+        """The consumers behind the groups that edges lead to."""
+        groups = pa.array([name for name in edges.names if is_group(name)], pa.string())
+        boots = pa.array([boot_id for _, boot_id in edges.boots], pa.string())
+        found: dict[tuple[str, str], set[str]] = {}
+        if len(groups):
+            wanted = pc.field("group").isin(groups) & pc.field("boot_id").isin(boots)
+            for row in read(self.consumers, CONSUMER, wanted).to_pylist():
+                found.setdefault((row["boot_id"], row["group"]), set()).add(row["consumer"])
+        return {key: sorted(consumers) for key, consumers in found.items()}
+
+    def _part(self, cut: Cut, states: pa.Table, members: Members) -> Tables:
         return {
             "gold/who_blocked_whom": who_blocked_whom(cut),
             "gold/held_time": held_time(cut),
-            "gold/root_cause": root_cause(cut.places, sweep_columns(cut, self.members), states),
+            "gold/root_cause": root_cause(cut.places, sweep_columns(cut, members), states),
         }
 
     def _states(self, steps: Coded) -> pa.Table:
@@ -318,107 +359,3 @@ def _causes(places: Places, blame: Blame, states: pa.Table) -> pa.Array:
     known = [StateRow(**row) for row in states.filter(roots).to_pylist()]
     causes[rows] = [row.cause for row in name_small_windows(slow, known)]
     return pa.array(causes, pa.string())
-
-
-def latency_sketch(spans: DataFrame, bucket_ns: int) -> DataFrame:
-    """Latencies of the messages of one bucket, in a form that can be added up: see `quantiles`."""
-    measured = (
-        spans.where(F.col("published_ns").isNotNull())
-        .select(
-            (F.col("first_ns") - F.col("first_ns") % bucket_ns).alias("bucket_ns"),
-            "node",
-            "phase",
-            "queue",
-            F.explode(
-                F.create_map(
-                    F.lit(MEASURES[0]),
-                    F.col("confirmed_ns") - F.col("published_ns"),
-                    F.lit(MEASURES[1]),
-                    F.col("delivered_ns") - F.col("published_ns"),
-                )
-            ).alias("measure", "length_ns"),
-        )
-        .where(F.col("length_ns").isNotNull())
-    )
-    return _sketched(measured, "bucket_ns", "node", "phase", "queue", "measure")
-
-
-def _sketched(lengths: DataFrame, *keys: str) -> DataFrame:
-    return lengths.groupBy(*keys).agg(
-        F.count("*").alias("messages"),
-        F.max("length_ns").alias("max_ns"),
-        F.kll_sketch_agg_bigint("length_ns", SKETCH_SIZE).alias("sketch"),
-    )
-
-
-def _merged(sketches: DataFrame, *keys: str) -> DataFrame:
-    return sketches.groupBy(*keys).agg(
-        F.sum("messages").alias("messages"),
-        F.max("max_ns").alias("max_ns"),
-        F.kll_merge_agg_bigint("sketch", SKETCH_SIZE).alias("sketch"),
-    )
-
-
-def _quantile(rank: float) -> Column:
-    if rank >= 1.0:
-        return F.col("max_ns").cast("double")
-    return F.kll_sketch_get_quantile_bigint("sketch", F.lit(rank)).cast("double")
-
-
-def latency(sketches: DataFrame) -> DataFrame:
-    """Percentiles per node, phase, queue and measure, from the sketches of all buckets."""
-    names = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
-    keys = ("node", "phase", "queue", "measure")
-    parts = [_quantile(rank).alias(name) for name, rank in zip(names, PERCENTILES, strict=True)]
-    return _merged(sketches, *keys).select(*keys, "messages", *parts)
-
-
-def stage_cdf(latencies: DataFrame | None, holds: DataFrame | None) -> DataFrame:
-    """The distribution of each stage's times, at the ranks of CDF_RANKS. One of both is needed."""
-    columns = ("node", "stage", "messages", "max_ns", "sketch")
-    found = [] if holds is None else [holds.select(*columns)]
-    if latencies is not None:
-        found.append(latencies.withColumnRenamed("measure", "stage").select(*columns))
-    both = found[0] if len(found) == 1 else found[0].unionByName(found[1])
-    points = [
-        F.struct(F.lit(rank).alias("rank"), _quantile(rank).alias("value_ns")) for rank in CDF_RANKS
-    ]
-    return (
-        _merged(both, "node", "stage")
-        .select("node", "stage", F.col("messages").alias("samples"),
-                F.explode(F.array(*points)).alias("p"))
-        .select("node", "stage", "samples", "p.rank", "p.value_ns")
-    )  # fmt: skip
-
-
-def throughput(messages: DataFrame, origin_ns: int) -> DataFrame:
-    """Messages that reached each stage, per queue and 250 ms; a bucket starts at `origin_ns`."""
-    bucket = F.col("t_ns") - F.pmod(F.col("t_ns") - F.lit(origin_ns), F.lit(THROUGHPUT_BUCKET_NS))
-    return messages.groupBy(bucket.alias("bucket_ns"), "node", "queue").agg(
-        *(
-            F.count(F.when(F.col("stage") == stage, 1)).alias(stage)
-            for stage in ("published", "confirmed", "delivered", "acked")
-        )
-    )
-
-
-def integrity(spans: DataFrame, bucket_ns: int) -> DataFrame:
-    """What became of the messages of each queue, by the bucket in which each was first seen."""
-    bucket = (F.col("first_ns") - F.col("first_ns") % bucket_ns).alias("bucket_ns")
-    confirmed = F.col("confirmed_ns").isNotNull()
-    facts = {
-        "published": F.lit(True),
-        "confirmed": confirmed,
-        "refused": F.col("refused"),
-        "unanswered": ~confirmed & ~F.col("refused"),
-        "delivered": F.col("deliveries") > 0,
-        "lost": confirmed & (F.col("deliveries") == 0),
-    }
-    return (
-        spans.where(F.col("published_ns").isNotNull())
-        .groupBy(bucket, "node", "queue")
-        .agg(
-            *(F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()),
-            F.sum(F.greatest(F.col("deliveries") - 1, F.lit(0))).alias("duplicated"),
-        )
-    )

@@ -15,14 +15,16 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.spark.input.bronze import MESSAGES
 from penstock.spark.input.parse import UNREADABLE
 from penstock.spark.input.pipeline_input import PipelineInput, as_inputs
-from penstock.spark.job import gold_tables, silver_tables
+from penstock.spark.job import message_tables
 from penstock.spark.job.backlog import See
 from penstock.spark.job.event_tables import EVENT_TABLES, TABLES_AT_A_TIME, EventTables
 from penstock.spark.job.query import Queries
+from penstock.spark.job.tasks import Target, write_frame
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
 from penstock.spark.tables.loading import present
 from penstock.spark.tables.store import EVENTS, TableStore, open_store
@@ -159,7 +161,7 @@ class SparkJob:
             batch,
             from_ns,
             Frame(
-                "silver/message_span", "first_ns", lambda: silver_tables.message_span(fresh_ones)
+                "silver/message_span", "first_ns", lambda: message_tables.message_span(fresh_ones)
             ),
         )
         spans = self._read("silver/message_span").where(F.col("first_ns") >= from_ns)
@@ -168,9 +170,11 @@ class SparkJob:
             batch,
             from_ns,
             Frame(
-                "gold/latency_sketch", "bucket_ns", lambda: gold_tables.latency_sketch(spans, width)
+                "gold/latency_sketch",
+                "bucket_ns",
+                lambda: message_tables.latency_sketch(spans, width),
             ),
-            Frame("gold/integrity", "bucket_ns", lambda: gold_tables.integrity(spans, width)),
+            Frame("gold/integrity", "bucket_ns", lambda: message_tables.integrity(spans, width)),
         )
         counted = everything.where(F.col("t_ns") >= counted_ns)
         self._replace(
@@ -179,7 +183,7 @@ class SparkJob:
             Frame(
                 "gold/throughput",
                 "bucket_ns",
-                lambda: gold_tables.throughput(counted, self.origin_ns),
+                lambda: message_tables.throughput(counted, self.origin_ns),
             ),
         )
         messages.unpersist()
@@ -204,15 +208,18 @@ class SparkJob:
         latencies = self._maybe("gold/latency_sketch")
         holds = self._maybe("gold/hold_sketch")
         if latencies is not None:
-            table = gold_tables.latency(latencies).toArrow()
+            table = message_tables.latency(latencies).toArrow()
             self.store.replace("gold/latency", table, batch)
-        self.store.replace(MERGED, gold_tables.stage_cdf(latencies, holds).toArrow(), batch)
+        self.store.replace(MERGED, message_tables.stage_cdf(latencies, holds).toArrow(), batch)
         return True
 
     def _replace(self, batch: int, from_ns: int, *tables: Frame) -> None:
         def write(one: Frame) -> None:
             rows = one.make().where(F.col(one.column) >= from_ns)
-            self.store.replace(one.name, rows.toArrow(), batch, one.column, from_ns)
+            schema = to_arrow_schema(rows.schema, timezone="UTC")
+            target = Target(str(self.store.place(one.name)), schema, one.column, from_ns)
+            made = write_frame(rows, one.name, target, batch)
+            self.store.exchange(one.name, made.files, schema, batch, one.column, from_ns)
 
         with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
             list(pool.map(write, tables))

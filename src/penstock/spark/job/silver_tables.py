@@ -1,8 +1,8 @@
-"""Silver tables: intervals, samples and message spans, made of bronze by tasks with arrays.
+"""Silver tables: intervals and samples, made of bronze by tasks with arrays.
 
 The rules are those of the oracle in `tests/spark`, which the tests compare this file with.
 The input is a slice (`facts.py`), sorted by sequence number: the events of some actors from a
-moment on. What ends in it comes out. Trace lines become one row a message.
+moment on. What ends in it comes out.
 """
 
 from typing import Final
@@ -10,8 +10,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.spark.blame.blame import group_of
 from penstock.spark.input.event_slice import LIVES, SAMPLES, UP, Slice, by_group
@@ -196,28 +194,3 @@ SHARED: Final = {
     "gold/coverage": covered,
 }
 """How the parts of shares become one table, where they are more than put one behind the other."""
-
-
-def message_span(messages: DataFrame) -> DataFrame:
-    """One row a message: when it first reached each stage, and how often it was delivered."""
-
-    def stage(name: str) -> Column:
-        return F.when(F.col("stage") == name, F.col("t_ns"))
-
-    def at_publish(name: str) -> Column:
-        return F.coalesce(
-            F.max(F.when(F.col("stage") == "published", F.col(name))), F.lit("")
-        ).alias(name)
-
-    return messages.groupBy("node", "message_id").agg(
-        at_publish("queue"),
-        at_publish("phase"),
-        F.min("t_ns").alias("first_ns"),
-        F.max("t_ns").alias("last_ns"),
-        F.min(stage("published")).alias("published_ns"),
-        F.min(stage("confirmed")).alias("confirmed_ns"),
-        F.min(stage("delivered")).alias("delivered_ns"),
-        F.min(stage("acked")).alias("acked_ns"),
-        F.count(stage("delivered")).alias("deliveries"),
-        F.max(F.col("stage").isin("nacked", "returned")).alias("refused"),
-    )

@@ -5,7 +5,8 @@ its place in one sorted list of names.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, get_type_hints
 
 import numpy as np
@@ -167,9 +168,23 @@ def _values(column: pa.ChunkedArray) -> list[str]:
     return column.chunk(0).dictionary.to_pylist() if column.num_chunks else []
 
 
-def share(column: pa.ChunkedArray, number: int, shares: int) -> Mask:
-    """Which rows are of share `number`, 0..shares-1, by the names of a text column."""
-    return named(column, lambda name: zlib.crc32(name.encode()) % shares == number)
+def share(column: pa.ChunkedArray, shares: int) -> I64:
+    """Of which share each row is, 0..shares-1, by the names of a text column. column: as of
+    `named`."""
+    known = np.array([zlib.crc32(name.encode()) % shares for name in _values(column)], np.int64)
+    indices = [chunk.indices.to_numpy() for chunk in column.chunks]
+    return known[np.concatenate(indices)] if indices else NONE
+
+
+def dealt(rows: pa.Table, key: I64) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each key that is there, in the order of keys. key: of each row, 0 or more."""
+    if not len(rows):
+        return
+    order = np.argsort(key.astype(np.int32), kind="stable")
+    sorted_, key = rows.take(pa.array(order)), key[order]
+    borders = [0, *(np.flatnonzero(key[1:] != key[:-1]) + 1).tolist(), len(key)]
+    for low, high in pairwise(borders):
+        yield int(key[low]), sorted_.slice(low, high - low)
 
 
 def named(column: pa.ChunkedArray, is_one: Callable[[str], bool]) -> Mask:
