@@ -4,6 +4,7 @@
     python bench/pipeline_growth.py memory       what the driver takes for 1, 10, 30 million events
     python bench/pipeline_growth.py executors    local-cluster[2,1,1024] against [1,1,1024], paired
     python bench/pipeline_growth.py costs        time of tasks, bytes shuffled, and 100 executors
+    python bench/pipeline_growth.py shares       processor time of all tasks, 1 to 64 shares
     python bench/pipeline_growth.py all --smoke  does everything run? two minutes
 
 The rate of a backlog is measured by `pipeline.py`. Every measurement has a JVM of its own, warmed
@@ -42,16 +43,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from bench.machine import describe
 from bench.pipeline import BUCKET_NS, SMOKE_EVENTS, check, warm_session, worked_s
 from bench.pipeline_events import SHAPES, write_events
+from bench.pipeline_shares import shares
 from bench.pipeline_sustained import sustained
 from penstock.spark.input import bronze
-from penstock.spark.input.event_slice import FIRST_NS, read_events
 from penstock.spark.job import event_tables
-from penstock.spark.job.facts import EVENT_COLUMNS
 from penstock.spark.job.job import SparkJob
-from penstock.spark.tables.store import EVENTS
 
 MB: Final = 1 << 20
-PARTS: Final = ("costs", "sustained", "memory", "executors")
+PARTS: Final = ("shares", "costs", "sustained", "memory", "executors")
 COUNT_ALWAYS: Final = "--conf spark.ui.liveUpdate.period=0 pyspark-shell"
 """Spark's counts have every task as soon as it ended."""
 
@@ -235,14 +234,14 @@ class Steps:
         """Steps are counted meanwhile."""
         places: list[tuple[Any, str, str]] = [
             (bronze, "take_in", "reading"),
-            (event_tables, "found_in_task", "reach"),
+            (event_tables, "found_in_tasks", "reach"),
             (event_tables.EventTables, "_make", ""),
         ]
         kept = [getattr(owner, name) for owner, name, _ in places]
 
-        def make(tables: Any, works: Any, schemas: Any, *more: Any) -> Any:
+        def make(tables: Any, pieces: Any, works: Any, schemas: Any, *more: Any) -> Any:
             step = "facts" if "silver/last_seen" in schemas else "answers"
-            return self.timed(step, kept[2])(tables, works, schemas, *more)
+            return self.timed(step, kept[2])(tables, pieces, works, schemas, *more)
 
         for (owner, name, step), work in zip(places, kept, strict=True):
             setattr(owner, name, self.timed(step, work) if step else make)
@@ -267,14 +266,9 @@ def costs(options: argparse.Namespace, place: Path) -> dict[str, Any]:
         count = check(job, 0)
         batches = int(steps.found["facts"]["times"])
         took_s -= steps.spent_s
-        began_s = time.perf_counter()
-        for file in job.store.files(EVENTS):
-            read_events(file, EVENT_COLUMNS, FIRST_NS)
-        read_s = time.perf_counter() - began_s
         sizes = {name: sum(one.bytes for one in job.store.live(name)) for name in job.store.names()}
     by_event = {name: known["task_s"] / count * 1e6 for name, known in steps.found.items()}
     serial_s = max(0.0, took_s - sum(known["seconds"] for known in steps.found.values())) / batches
-    whole_us = read_s / count * 1e6
     return {
         "events": count,
         "batches": batches,
@@ -287,36 +281,28 @@ def costs(options: argparse.Namespace, place: Path) -> dict[str, Any]:
             sum(known["shuffled_bytes"] for known in steps.found.values()) / count, 3
         ),
         "driver_alone_s_per_batch": round(serial_s, 2),
-        "every_share_reads_us_per_event": round(whole_us, 2),
         "state_bytes": {name: sizes.get(name, 0) for name in ("silver/last_seen",)},
         "table_bytes_per_event": round(sum(sizes.values()) / count, 1),
-        "paper": paper(by_event, whole_us, serial_s, cores, count / batches),
+        "paper": paper(by_event, serial_s, cores, count / batches),
     }
 
 
-def paper(
-    task_us: dict[str, float], whole_us: float, serial_s: float, cores: int, events: float
-) -> list[str]:
+def paper(task_us: dict[str, float], serial_s: float, cores: int, events: float) -> list[str]:
     """How long a batch takes with more executors of a core each, as sums.
 
-    task_us: of tasks an event; whole_us: of it what every share of facts reads of each event, of
-    any actor; serial_s: of the driver alone for a batch; cores: at which this was measured; events:
-    of a batch."""
-    shared_us = task_us["reading"] + task_us["answers"] + task_us["facts"] - whole_us * cores
-    alone_us = task_us["reach"] + whole_us
+    task_us: of tasks an event; serial_s: of the driver alone for a batch; cores: at which this was
+    measured; events: of a batch."""
+    shared_us = sum(task_us.values())
     found = [
-        f"seconds of a batch = {serial_s:.2f} (driver) + events × ({task_us['reach']:.2f} (reach: "
-        f"one task) + {whole_us:.2f} (every share reads all)) µs + events × {shared_us:.2f} µs / "
-        "executors"
+        f"seconds of a batch = {serial_s:.2f} (driver) + events × {shared_us:.2f} µs / executors"
     ]
     for executors_ in PAPER_EXECUTORS:
         rates = []
         # A batch as it is, and one that grows with the cores.
         for size in (events, events * max(1, executors_ / cores)):
-            took_s = serial_s + size * (alone_us + shared_us / executors_) / 1e6
+            took_s = serial_s + size * shared_us / executors_ / 1e6
             rates.append(f"{size / took_s:,.0f}/s with {size:,.0f} events a batch")
         found.append(f"{executors_} executors: " + "; ".join(rates))
-    found.append(f"never more than {1e6 / alone_us:,.0f}/s, for what one task does by itself")
     return found
 
 
@@ -326,6 +312,7 @@ def paper(
 def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     parts: dict[str, Callable[[argparse.Namespace, Path], dict[str, Any]]] = {
+        "shares": shares,
         "sustained": sustained,
         "memory": memory,
         "executors": executors,

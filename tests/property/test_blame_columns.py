@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 
 from penstock.spark.blame.blame import BlameKey, Edge, sweep
 from penstock.spark.blame.blame_columns import sweep_columns
-from penstock.spark.blame.blame_graph import Cut
+from penstock.spark.blame.blame_graph import Cut, Places
 
 MEMBERS = {
     "consumers:/q": ("consumer:a@A", "consumer:b@B"),
     "consumers:/r": ("consumer:b@B", "consumer:gone@C"),
 }
+OTHERS = {"consumers:/q": ("consumer:b@B",), "consumers:/r": ("consumer:a@A",)}
+"""Of another boot, whose queues and consumers have the same names."""
+BOOTS = (("n", "b1"), ("m", "b2"))
 ACTORS = (
     "conn:A", "conn:B", "chan:A/1", "chan:A/2", "chan:B/1", "queue:/q", "queue:/r",
     "consumers:/q", "consumers:/r", "consumer:a@A", "consumer:b@B",
@@ -24,6 +27,7 @@ ENDS = ("client:A", "nobody", "socket:B", "account:A", "rate:A", "store:/", "ala
 REASONS = ("credit", "debt", "rate", "prefetch", "client_flow", "no consumer")
 PLACES = (*ACTORS, *ENDS)
 BUCKETS = (0, 1_000, 7_000)
+PLACE_BOOTS = (0, 1, 0)
 
 Times = st.tuples(st.integers(0, 200), st.integers(0, 60))
 Found = dict[tuple[int, BlameKey], int]
@@ -62,8 +66,10 @@ def holds(pairs: st.SearchStrategy[tuple[int, int]]) -> st.SearchStrategy[list[t
 def by_sweep(edges: list[tuple[int, Edge]]) -> Found:
     return {
         (bucket, key): blamed_ns
-        for bucket in BUCKETS
-        for key, blamed_ns in sweep([e for b, e in edges if b == bucket], MEMBERS).items()
+        for bucket, boot in zip(BUCKETS, PLACE_BOOTS, strict=True)
+        for key, blamed_ns in sweep(
+            [e for b, e in edges if b == bucket], (MEMBERS, OTHERS)[boot]
+        ).items()
     }
 
 
@@ -73,7 +79,7 @@ def by_columns(edges: list[tuple[int, Edge]]) -> Found:
     reasons = sorted({edge.reason for _, edge in edges})
     rows = [
         (
-            bucket,
+            BUCKETS.index(bucket),
             names.index(edge.actor),
             names.index(edge.peer),
             reasons.index(edge.reason),
@@ -82,10 +88,17 @@ def by_columns(edges: list[tuple[int, Edge]]) -> Found:
         for bucket, edge in edges
     ]
     columns = np.array(rows, np.int64).reshape(-1, 6).T
-    found = sweep_columns(Cut(names, reasons, *columns), MEMBERS)
+    places = Places(BOOTS, np.array(PLACE_BOOTS, np.int64), np.array(BUCKETS, np.int64))
+    members = {
+        (boot_id, group): ones
+        for (_, boot_id), groups in ((BOOTS[0], MEMBERS), (BOOTS[1], OTHERS))
+        for group, ones in groups.items()
+    }
+    found = sweep_columns(Cut(names, reasons, places, *columns), members)
     answer: Found = {}
-    columns_found = (found.bucket.tolist(), found.key.tolist(), found.blamed_ns.tolist())
-    for bucket, key, blamed_ns in zip(*columns_found, strict=True):
+    columns_found = (found.place.tolist(), found.key.tolist(), found.blamed_ns.tolist())
+    for place, key, blamed_ns in zip(*columns_found, strict=True):
+        bucket = BUCKETS[place]
         assert (bucket, found.keys[key]) not in answer
         answer[bucket, found.keys[key]] = blamed_ns
     return answer

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from penstock.spark.blame.blame import Edge, actor_kind, name_small_windows, sweep
 from penstock.spark.schema.formats import STATE_FIELDS, FlowEvent, TraceLine, read_run
@@ -65,37 +66,61 @@ def analyse(
     bucket_ns: int,
     origin_ns: int = 0,
 ) -> Tables:
-    """All gold tables. bucket_ns: width of the buckets of blame, > 0; origin_ns: a moment at which
-    a bucket of throughput starts, so that no bucket lies in two phases."""
-    intervals = block_intervals(events.events)
-    edges = [Edge(*interval[1:6]) for interval in intervals]
-    edges.extend(unattended_edges(events.events))
+    """All gold tables: once a boot and once a node of traces, one behind the other. bucket_ns:
+    width of the buckets of blame, > 0; origin_ns: a moment at which a bucket of throughput starts,
+    so that no bucket lies in two phases."""
+    found: dict[str, list[Any]] = {name: [] for name in Tables._fields}
+    intervals: dict[str, list[BlockInterval]] = {}
+    for boot_id in sorted({event.boot_id for event in events.events}):
+        mine = [event for event in events.events if event.boot_id == boot_id]
+        node = mine[0].node
+        held = intervals.setdefault(node, [])
+        held += block_intervals(mine)
+        for name, rows in _of_boot(mine, bucket_ns).items():
+            keys = {"node": node, "boot_id": boot_id}
+            found[name] += [
+                row._replace(**{key: keys[key] for key in keys if key in row._fields})
+                for row in rows
+            ]
+    for node in sorted({line.node for line in traces.lines} | intervals.keys()):
+        lines = [line for line in traces.lines if line.node == node]
+        spans = message_spans(lines).values()
+        for name, rows in (
+            ("latency", latency(spans)),
+            ("throughput", throughput(lines, origin_ns)),
+            ("integrity", integrity(spans)),
+            ("stage_cdf", stage_cdf(spans, intervals.get(node, ()))),
+        ):
+            found[name] += [row._replace(node=node) for row in rows]
+    return Tables(**{name: tuple(rows) for name, rows in found.items()})
+
+
+def _of_boot(events: Sequence[FlowEvent], bucket_ns: int) -> dict[str, Sequence[Any]]:
+    """What one life of one broker says, as if there were no other."""
+    edges = [Edge(*interval[1:6]) for interval in block_intervals(events)]
+    edges.extend(unattended_edges(events))
     buckets = clip(edges, bucket_ns)
-    members = members_of_groups(events.events)
-    spans = message_spans(traces.lines)
-    states = time_in_state(events.events, bucket_ns)
+    members = members_of_groups(events)
+    states = time_in_state(events, bucket_ns)
     blame = [
         BlameRow(bucket, *key, blamed_ns)
         for bucket in sorted(buckets)
         for key, blamed_ns in sorted(sweep(buckets[bucket], members).items())
     ]
-    return Tables(
-        tuple(edge_rows(buckets)),
-        tuple(name_small_windows(blame, states)),
-        tuple(
-            HeldRow(bucket, actor, length_ns)
-            for bucket in sorted(buckets)
-            for actor, length_ns in sorted(held_ns(buckets[bucket]).items())
-        ),
-        tuple(states),
-        tuple(latency(spans.values())),
-        tuple(throughput(traces.lines, origin_ns)),
-        tuple(integrity(spans.values())),
-        tuple(queue_depth(events.events)),
-        tuple(event_kinds(events.events, bucket_ns)),
-        tuple(stage_cdf(spans.values(), intervals)),
-        tuple(alarms(events.events)),
-    )
+    held = [
+        HeldRow(bucket, actor, length_ns)
+        for bucket in sorted(buckets)
+        for actor, length_ns in sorted(held_ns(buckets[bucket]).items())
+    ]
+    return {
+        "who_blocked_whom": edge_rows(buckets),
+        "root_cause": name_small_windows(blame, states),
+        "held_time": held,
+        "time_in_state": states,
+        "queue_depth": queue_depth(events),
+        "event_kinds": event_kinds(events, bucket_ns),
+        "alarms": alarms(events),
+    }
 
 
 def of_directory(directory: Path, bucket_ns: int) -> Tables:
@@ -194,12 +219,15 @@ def throughput(lines: Iterable[TraceLine], origin_ns: int = 0) -> list[Throughpu
         counts = found.setdefault((bucket, line.queue), _Stages()).counts
         counts[line.stage] = counts.get(line.stage, 0) + 1
     return [
-        ThroughputRow(
-            *key,
-            *(
-                stages.counts.get(stage, 0)
-                for stage in ("published", "confirmed", "delivered", "acked")
-            ),
+        ThroughputRow._make(
+            (
+                *key,
+                *(
+                    stages.counts.get(stage, 0)
+                    for stage in ("published", "confirmed", "delivered", "acked")
+                ),
+                "",
+            )
         )
         for key, stages in sorted(found.items())
     ]
@@ -224,7 +252,7 @@ def integrity(spans: Iterable[MessageSpan]) -> list[IntegrityRow]:
         )
         for index, fact in enumerate(facts):
             sums[index] += int(fact)
-    return [IntegrityRow(queue, *sums) for queue, sums in sorted(found.items())]
+    return [IntegrityRow._make((queue, *sums, "")) for queue, sums in sorted(found.items())]
 
 
 def time_in_state(events: Iterable[FlowEvent], bucket_ns: int) -> list[StateRow]:
@@ -246,7 +274,7 @@ def time_in_state(events: Iterable[FlowEvent], bucket_ns: int) -> list[StateRow]
         total[0] += event.t_ns - last.t_ns
         for index, name in enumerate(STATE_FIELDS, 1):
             total[index] += event.numbers.get(name, 0) - last.numbers.get(name, 0)
-    return [StateRow(*key, *total) for key, total in sorted(sums.items())]
+    return [StateRow._make((*key, *total, "", "")) for key, total in sorted(sums.items())]
 
 
 def queue_depth(events: Iterable[FlowEvent]) -> list[DepthRow]:

@@ -13,10 +13,10 @@ from penstock.spark.schema.formats import (
     Header,
     Json,
     TraceLine,
-    clock_of,
     event_from_fields,
     fields_of,
     header_from_fields,
+    header_of_traces,
     input_files,
     trace_from_fields,
 )
@@ -73,13 +73,13 @@ def missing_count(events: tuple[FlowEvent, ...]) -> int:
 def read_traces(directory: Path) -> TraceLog:
     """Read every trace file of `directory` in plain Python."""
     lines: list[TraceLine] = []
-    unreadable_count, offset_ns = 0, clock_of(directory)
+    unreadable_count, header = 0, header_of_traces(directory)
     for path in input_files(directory, TRACE_FILES):
         for fields in _objects(path):
             if fields is None:
                 unreadable_count += 1
                 continue
-            lines.append(trace_from_fields(fields, offset_ns))
+            lines.append(trace_from_fields(fields, header))
     return TraceLog(tuple(lines), unreadable_count)
 
 

@@ -19,11 +19,13 @@ def block_intervals(events: Iterable[FlowEvent]) -> list[BlockInterval]:
     found: list[BlockInterval] = []
     for boot_id, group in groupby(events, key=lambda event: event.boot_id):
         tracker = GateTracker(boot_id)
-        last_ns = 0
+        node, last_ns = "", 0
+        mine: list[BlockInterval] = []
         for event in group:
-            found.extend(tracker.feed(event))
-            last_ns = max(last_ns, event.t_ns)
-        found.extend(tracker.cut(last_ns))
+            mine.extend(tracker.feed(event))
+            node, last_ns = event.node, max(last_ns, event.t_ns)
+        mine.extend(tracker.cut(last_ns))
+        found += [interval._replace(node=node) for interval in mine]
     return [interval for interval in found if interval.end_ns > interval.start_ns]
 
 

@@ -41,7 +41,7 @@ class Truth:
 class World:
     """Options of the generator. A world with damage has torn lines, repeats and gaps.
 
-    wall_ns: when it was."""
+    wall_ns: when it was; node, boot_id: of its broker."""
 
     seed: int
     messages: int = 600
@@ -49,6 +49,8 @@ class World:
     lost: int = 0
     duplicated: int = 0
     wall_ns: int = WALL_NS
+    node: str = "a@test"
+    boot_id: str = "b1"
 
 
 def write_world(directory: Path, world: World) -> Truth:
@@ -187,8 +189,8 @@ def _write_events(
     header = {
         "format": "penstock-events",
         "version": 1,
-        "node": "a@test",
-        "boot_id": "b1",
+        "node": world.node,
+        "boot_id": world.boot_id,
         "wall_ns": world.wall_ns,
         "mono_ns": START_NS,
         "penstock": "0.1.0",
@@ -203,7 +205,9 @@ def _write_events(
     if world.damaged:
         lines.extend(chance.sample(lines[1:], 5))
         lines.append(lines[-1][: len(lines[-1]) // 2])
-    (directory / "events-b1-0001.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (directory / f"events-{world.boot_id}-0001.jsonl").write_text(
+        "\n".join(lines) + "\n", encoding="utf-8"
+    )
 
 
 def _write_traces(

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.spark.input.pipeline_input import FileInput
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.summary import TableSource, summarise
 from penstock.spark.schema.formats import EVENT_FILES, read_run
-from penstock.spark.schema.rows import Counts, Tables
+from penstock.spark.schema.rows import Counts, Tables, nodes_of
 from tests.spark import oracle
 from tests.spark.ground_truth import SHARE_MIN, named_share
 from tests.spark.injected_causes import drawn, record
@@ -31,7 +32,7 @@ def job_on(spark: Any, tmp_path: Path) -> Callable[..., Any]:
     """Makes a job of an input, into the tables of the test; origin_ns: of its throughput."""
     from penstock.spark.job.job import SparkJob
 
-    def job(place: Path, origin_ns: int = 0) -> SparkJob:
+    def job(place: Any, origin_ns: int = 0) -> SparkJob:
         return SparkJob(spark, place, tmp_path / "tables", BUCKET_NS, origin_ns)
 
     return job
@@ -105,6 +106,43 @@ def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "tables").rglob("*")}
     assert not job_on(growing, origin_ns).update()
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "tables").rglob("*")}
+
+
+def test_two_brokers_of_equal_names_are_not_mixed(
+    job_on: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Queues, connections, messages and files of both are called the same, and all of it happens at
+    the same time; each has the tables that it has alone."""
+    from penstock.spark.tables.loading import load_tables
+
+    worlds = (
+        World(seed=31, damaged=True, lost=1, duplicated=2),
+        World(seed=32, messages=300, lost=2, node="b@test", boot_id="b2"),
+    )
+    whole = [tmp_path / f"whole-{number}" for number in range(2)]
+    growing = [tmp_path / f"growing-{number}" for number in range(2)]
+    for world, place, grown in zip(worlds, whole, growing, strict=True):
+        write_world(place, world)
+        grown.mkdir()
+        for number, path in enumerate(sorted(place.glob("*.jsonl"))):
+            data = path.read_bytes()
+            # The traces of the first broker are longer than those of the second.
+            (grown / path.name).write_bytes(data[: len(data) * (5 - number) // 6])
+    origin_ns = read_run(whole[0]).origin_ns
+    job = job_on([FileInput(place) for place in growing], origin_ns)
+    assert job.update()
+    for place, grown in zip(whole, growing, strict=True):
+        for path in place.glob("*.jsonl"):
+            (grown / path.name).write_bytes(path.read_bytes())
+    assert job.update()
+    twins = [twin_of(place, origin_ns) for place in whole]
+    both = Tables(*(one + other for one, other in zip(*twins, strict=True)))
+    tables = load_tables(job.store)
+    assert_same(tables, both)
+    assert nodes_of(tables) == {"a@test", "b@test"}
+    summary = summarise(tables, read_run(whole[0]), TableSource("", *job.counts()))
+    assert {one.name: one.state for one in summary.promises}["blame adds up to held time"] == "kept"
+    assert not job.update()
 
 
 def test_a_run_that_was_cut_short_is_finished_by_the_next(
@@ -212,7 +250,7 @@ def test_percentiles_of_many_holds_are_those_of_their_lengths(spark: Any) -> Non
     import numpy as np
     import pyarrow as pa
 
-    from penstock.spark.job import gold_tables
+    from penstock.spark.job import message_tables
     from penstock.spark.job.sketches import sketch
     from penstock.spark.schema.arrow_columns import HOLD_SKETCH
 
@@ -228,7 +266,7 @@ def test_percentiles_of_many_holds_are_those_of_their_lengths(spark: Any) -> Non
         for number, lengths in enumerate(buckets)
     ]
     table = spark.createDataFrame(pa.Table.from_pylist(rows, schema=HOLD_SKETCH))
-    found = gold_tables.stage_cdf(None, table).toArrow().to_pylist()
+    found = message_tables.stage_cdf(None, table).toArrow().to_pylist()
     ordered = np.sort(np.concatenate(buckets))
     assert {row["samples"] for row in found} == {len(ordered)}
     for row in found:

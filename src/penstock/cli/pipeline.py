@@ -14,10 +14,10 @@ import click
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.cli.progress import Bar
-from penstock.spark.input.pipeline_input import FileInput, PipelineInput
+from penstock.spark.input.pipeline_input import FileInput, PipelineInput, as_inputs
 from penstock.spark.input.stream_input import StreamInput, is_address
 from penstock.spark.job.backlog import Seen
-from penstock.spark.job.pipeline import follow, open_updater, spark_java, stored_tables
+from penstock.spark.job.pipeline import open_updater, spark_java, stored_tables
 from penstock.spark.job.pipeline import report as make_report
 from penstock.spark.report.promises import MARKS
 from penstock.spark.report.summary import Summary
@@ -63,10 +63,11 @@ def pipeline() -> None:
 @pipeline.command()
 @click.option(
     "--input",
-    "place",
+    "places",
     required=True,
+    multiple=True,
     help="Directory of event files, or amqp://USER:PASSWORD@HOST:PORT/VHOST of a broker that "
-    "was started with --event-stream.",
+    "was started with --event-stream; again for each broker more.",
 )
 @_TABLES
 @click.option("--master", default="", help="Where Spark runs: local[*], or the URL of a cluster.")
@@ -88,11 +89,11 @@ def pipeline() -> None:
 @click.option("--keep", type=_AGE, help="Of the tables, while it runs: 30d. See `expire`.")
 @click.option("--keep-bronze", type=_AGE, help="Of events and traces, if it is another: 7d.")
 def run(
-    place: str, tables: Path, master: str, is_following: bool, every: float, bucket: float,
-    keep: int | None, keep_bronze: int | None,
+    places: tuple[str, ...], tables: Path, master: str, is_following: bool, every: float,
+    bucket: float, keep: int | None, keep_bronze: int | None,
 ) -> None:  # fmt: skip
-    """Bring the tables up to the input: only what is new is worked on, nothing is counted twice."""
-    source_place = _input(place)
+    """Bring the tables up to the inputs: only what is new is worked on, nothing counts twice."""
+    inputs = as_inputs([_input(place) for place in places])
     # Spark's JVM ends with this process, but only if the session is closed on the way out.
     signal.signal(signal.SIGTERM, _stop)
     java = spark_java()
@@ -101,12 +102,12 @@ def run(
     try:
         with (
             nullcontext() if is_following else Bar("events", "starting Spark") as bar,
-            open_updater(source_place, tables, java, width_ns, master) as updater,
+            open_updater(inputs, tables, java, width_ns, master) as updater,
         ):
             updater.keep(keep, keep if keep_bronze is None else keep_bronze)
             if bar is None:
                 click.echo(f"follow   every {every:g} s until Ctrl-C; a line when something came")
-                follow(updater.follow, every, click.echo)
+                updater.follow(every, click.echo)
                 return
 
             def seen(now: Seen) -> None:

@@ -74,7 +74,7 @@ def _integrity(sent: list[Sent]) -> tuple[IntegrityRow, ...]:
         )
         known = sums.setdefault(one.queue, [0] * len(facts))
         sums[one.queue] = [count + fact for count, fact in zip(known, facts, strict=True)]
-    return tuple(IntegrityRow(queue, *counts) for queue, counts in sorted(sums.items()))
+    return tuple(IntegrityRow._make((queue, *counts, "")) for queue, counts in sorted(sums.items()))
 
 
 def _deliveries(sent: list[Sent]) -> tuple[LatencyRow, ...]:
@@ -85,7 +85,7 @@ def _deliveries(sent: list[Sent]) -> tuple[LatencyRow, ...]:
             times = found.setdefault((one.phase, one.queue), [])
             times.append(float(one.delivered_ns - one.published_ns))
     return tuple(
-        LatencyRow(*key, "delivery", len(times), *percentiles(times))
+        LatencyRow._make((*key, "delivery", len(times), *percentiles(times), ""))
         for key, times in sorted(found.items())
     )
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.spark.input import parse
-from penstock.spark.job.facts import Facts
-from penstock.spark.job.gold_tables import Answers
+from penstock.spark.job.facts import EventFile, Facts
+from penstock.spark.job.gold_tables import Answers, FactFile
 from penstock.spark.job.reach import Horizon
 from penstock.spark.job.silver_tables import SHARED
+from penstock.spark.job.tasks import Piece, slim
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS
 from penstock.spark.schema.formats import FlowEvent
 from penstock.spark.schema.rows import BlockInterval
@@ -24,9 +25,7 @@ Tables = dict[str, pa.Table]
 def written(path: Path, events: Iterable[FlowEvent], batch: int = 0) -> str:
     """A file of bronze. Returns its path."""
     numbers = dict.fromkeys(parse._NUMBERS, 0)
-    rows = [
-        {**numbers, **one._asdict(), **one.numbers, "node": "n", "batch": batch} for one in events
-    ]
+    rows = [{**numbers, **one._asdict(), **one.numbers, "batch": batch} for one in events]
     for row in rows:
         del row["numbers"]
     pq.write_table(pa.Table.from_pylist(rows, schema=parse.EVENTS), path)
@@ -43,17 +42,24 @@ def log_of(events: Iterable[FlowEvent]) -> EventLog:
 
 def facts_of(files: Sequence[str], width_ns: int, shares: int = 3) -> Tables:
     """Silver, and those of gold that are made with it."""
-    spans = tuple((file, 0, 1 << 62) for file in files)
-    last = Horizon(tuple(files), (), (), (), (), -1, width_ns, False)().last
-    parts = [
-        Facts(spans, (), (), (), (), (), last, number, shares, 0, width_ns)()
-        for number in range(shares)
-    ]
+    pieces = [EventFile(file, 0, 1 << 62, 0, 0, shares) for file in files]
+    alive = Horizon(tuple(files), (), (), (), (), (), -1, width_ns, False)().alive
+    works = [Facts((), alive, {}, number, 0, width_ns) for number in range(shares)]
+    parts = [work(dealt) for work, dealt in zip(works, dealt_to(pieces, shares), strict=True)]
     found = {
         name: pa.concat_tables([one[name].cast(schema) for one in parts])
         for name, schema in FACTS.items()
     }
     return found | {name: merge(found[name]) for name, merge in SHARED.items()}
+
+
+def dealt_to(pieces: Sequence[Piece], shares: int) -> list[dict[str, list[pa.Table]]]:
+    """What each share gets."""
+    found: list[dict[str, list[pa.Table]]] = [{} for _ in range(shares)]
+    for piece in pieces:
+        for share, name, rows in piece():
+            found[share].setdefault(name, []).append(slim(rows))
+    return found
 
 
 def holds_of(intervals: Sequence[dict[str, Any]]) -> list[BlockInterval]:
@@ -64,18 +70,17 @@ def holds_of(intervals: Sequence[dict[str, Any]]) -> list[BlockInterval]:
 def answers_of(directory: Path, silver: Tables, width_ns: int, borders: Sequence[int]) -> Tables:
     """Gold, a stretch between two borders at a time."""
     files = {}
-    for name in ("block_interval", "sample_step"):
+    for name in ("block_interval", "sample_step", "consumer"):
         path = directory / f"{name}.parquet"
         pq.write_table(silver[f"silver/{name}"], path)
-        files[name] = (str(path),)
-    members: dict[str, set[str]] = {}
-    for row in silver["silver/consumer"].to_pylist():
-        members.setdefault(row["group"], set()).add(row["consumer"])
-    known = {group: tuple(sorted(consumers)) for group, consumers in members.items()}
-    parts = [
-        Answers(files["block_interval"], files["sample_step"], low, high, width_ns, known)()
-        for low, high in pairwise(borders)
+        files[name] = str(path)
+    pieces = [
+        FactFile("holds", files["block_interval"], tuple(borders)),
+        FactFile("steps", files["sample_step"], tuple(borders)),
     ]
+    works = [Answers((files["consumer"],), low, high, width_ns) for low, high in pairwise(borders)]
+    found = dealt_to(pieces, len(works))
+    parts = [work(dealt) for work, dealt in zip(works, found, strict=True)]
     return {
         name: pa.concat_tables([one[name].cast(schema) for one in parts])
         for name, schema in ANSWERS.items()

@@ -1,4 +1,5 @@
-"""Events at random, such as a broker might tell of: lost ones, repeated ones, two boots."""
+"""Events at random, such as brokers might tell of: lost ones, repeated ones, three boots of two
+nodes with the same names, two of them at the same time."""
 
 from hypothesis import strategies as st
 
@@ -49,12 +50,12 @@ def recorded(moves: Moves) -> list[FlowEvent]:
     t_ns = 1_000
     for seq, ((kind, actor, peer, reason, amount), step_ns, fate) in enumerate(moves):
         t_ns += step_ns
-        boot_id = "b1" if seq < 30 else "b2"
+        boot_id, node = ("c1", "m") if seq % 3 == 0 else ("b1" if seq < 30 else "b2", "n")
         numbers: dict[str, int] = {}
         if kind == "time_sample":
             numbers = {name: t_ns * (at + 1) // 7 for at, name in enumerate(STATE_FIELDS)}
         elif kind == "queue_sample":
             numbers = {"ready": amount, "unacked": 1, "consumers": amount % 2, "acked": t_ns}
-        one = FlowEvent(boot_id, seq, t_ns, kind, actor, peer, reason, amount, numbers)
+        one = FlowEvent(boot_id, seq, t_ns, kind, actor, peer, reason, amount, numbers, node)
         events += [one] * ((0, 2)[fate] if fate < 2 else 1)
     return events

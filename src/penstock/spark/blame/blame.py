@@ -21,7 +21,8 @@ longer than connections and channels were held, reports show the waiting of queu
 
 A root blamed for "broker work" held others although nothing held it. If it was idle nearly all of
 that time, it did not do the work slowly: it had none, because its senders may only have so much on
-the way. Then the cause is named "small window". Both rules look at one bucket:
+the way. Then the cause is named "small window". Both rules look at one
+bucket of one boot:
 
     it held one victim for HELD_SHARE_MIN of its own sampled time or more
     it was busy, blocked or waiting for BUSY_SHARE_MAX of that time or less
@@ -340,31 +341,31 @@ def of_whom(kinds: frozenset[str]) -> str:
 def name_small_windows(blame: Iterable[BlameRow], states: Iterable[StateRow]) -> list[BlameRow]:
     """`blame` in its order, with the cause "small window" where it is one."""
     rows = list(blame)
-    found = _starved(rows, {(row.bucket_ns, row.actor): row for row in states})
+    found = _starved(rows, {(row.boot_id, row.bucket_ns, row.actor): row for row in states})
     return [
         row._replace(cause=SMALL_WINDOW)
-        if row.cause == SLOW and (row.bucket_ns, row.root) in found
+        if row.cause == SLOW and (row.boot_id, row.bucket_ns, row.root) in found
         else row
         for row in rows
     ]
 
 
 def _starved(
-    rows: Iterable[BlameRow], states: dict[tuple[int, str], StateRow]
-) -> set[tuple[int, str]]:
-    """The roots that had nothing to do, by bucket."""
-    held: dict[tuple[int, str, str], int] = {}
+    rows: Iterable[BlameRow], states: dict[tuple[str, int, str], StateRow]
+) -> set[tuple[str, int, str]]:
+    """The roots that had nothing to do, by boot and bucket."""
+    held: dict[tuple[str, int, str, str], int] = {}
     for row in rows:
         if row.cause == SLOW and actor_kind(row.root) in STAGES:
-            key = (row.bucket_ns, row.root, row.victim)
+            key = (row.boot_id, row.bucket_ns, row.root, row.victim)
             held[key] = held.get(key, 0) + row.blamed_ns
     found = set()
-    for (bucket_ns, root, _), blamed_ns in held.items():
-        state = states.get((bucket_ns, root))
+    for (boot_id, bucket_ns, root, _), blamed_ns in held.items():
+        state = states.get((boot_id, bucket_ns, root))
         if state is None or state.wall_ns <= 0:
             continue
         used_ns = state.busy_ns + state.blocked_ns + state.waiting_ns
         is_held_for_long = blamed_ns >= HELD_SHARE_MIN * state.wall_ns
         if is_held_for_long and used_ns <= BUSY_SHARE_MAX * state.wall_ns:
-            found.add((bucket_ns, root))
+            found.add((boot_id, bucket_ns, root))
     return found

@@ -1,7 +1,8 @@
-"""Blame by the column: the rules of `blame.py` for all edges of many buckets at once, with arrays.
+"""Blame by the column: the rules of `blame.py` for all edges of many places at once, with arrays.
 
-`blame.sweep` walks along the changes of one bucket; this gives the same sums, nanosecond for
-nanosecond, at a cost of about a microsecond an edge. A *node* is an actor in one bucket, a *link*
+`blame.sweep` walks along the changes of one place, which is a boot in a bucket; this gives the same
+sums, nanosecond for nanosecond, at a cost of about a microsecond an edge. A *node* is an actor in
+one place, a *link*
 one (actor, peer, reason) of it or one member of a group, a *state* what a node can reach at a
 moment: its open links, each with the state of the peer behind it. So states are made from the roots
 up, a level at a time, and time is divided from the victims down.
@@ -10,13 +11,13 @@ Times are places in the sorted list of all moments: sort keys stay small, whatev
 bucket. Nodes that can reach a cycle, which only bugs make, are left to `blame.sweep`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from penstock.spark.blame.blame import ARROW, BlameKey, Edge, cause_of, sweep
-from penstock.spark.blame.blame_graph import BlameGraph, Cut
+from penstock.spark.blame.blame_graph import BlameGraph, Cut, Members
 from penstock.spark.schema.arrow_columns import I64, NONE, spread
 
 
@@ -192,16 +193,16 @@ def _interned(link: I64, child: I64, segment: I64, first: I64, counts: I64, stat
 
 
 class Blame(NamedTuple):
-    """Sums of blame: of `bucket`, for the way `keys[key]`, in nanoseconds > 0."""
+    """Sums of blame: of `place`, for the way `keys[key]`, in nanoseconds > 0."""
 
     keys: list[BlameKey]
-    bucket: I64
+    place: I64
     key: I64
     blamed_ns: I64
 
 
-def sweep_columns(cut: Cut, members: Mapping[str, Sequence[str]]) -> Blame:
-    """What `blame.sweep` finds in each of the buckets of `cut`. members: as there."""
+def sweep_columns(cut: Cut, members: Members) -> Blame:
+    """What `blame.sweep` finds in each of the places of `cut`, with the members of its boot."""
     if len(cut.actor) == 0:
         return Blame([], NONE, NONE, NONE)
     graph = BlameGraph(cut, members)
@@ -248,7 +249,7 @@ class _Found(NamedTuple):
     """Time that has arrived. cause: of Graph.causes, -1 for that of the root itself."""
 
     causes: list[str]
-    bucket: I64
+    place: I64
     path: I64
     cause: I64
     length_ns: I64
@@ -258,26 +259,26 @@ def _divide(graph: BlameGraph, states: States, paths: _Paths) -> _Found:
     """Every state's time, divided among the links it leads along, until there are none."""
     link, child, first, counts, excuse = _ways(graph, states)
     state = np.flatnonzero((states.length_ns > 0) & ~graph.is_group[states.node])
-    bucket, length_ns = graph.bucket[states.node[state]], states.length_ns[state]
+    place, length_ns = graph.place[states.node[state]], states.length_ns[state]
     path = paths.grown(np.full(len(state), -1, np.int64), graph.name[states.node[state]])
     arrived = [(NONE, NONE, NONE, NONE)]
     while len(state):
         ends = counts[state] == 0
-        arrived.append((bucket[ends], path[ends], excuse[state[ends]], length_ns[ends]))
-        state, bucket, path, length_ns = (one[~ends] for one in (state, bucket, path, length_ns))
+        arrived.append((place[ends], path[ends], excuse[state[ends]], length_ns[ends]))
+        state, place, path, length_ns = (one[~ends] for one in (state, place, path, length_ns))
         owner, at = spread(counts[state])
         part_ns, rest = np.divmod(length_ns, counts[state])
         length_ns = part_ns[owner] + (at < rest[owner])
         entry = first[state[owner]] + at
         is_some = length_ns > 0
         owner, entry, length_ns = owner[is_some], entry[is_some], length_ns[is_some]
-        bucket, way = bucket[owner], link[entry]
+        place, way = place[owner], link[entry]
         path = paths.grown(path[owner], graph.name[graph.link_peer[way]])
         limit = graph.link_limit[way]
         ends = limit >= 0
-        arrived.append((bucket[ends], path[ends], limit[ends], length_ns[ends]))
-        state, bucket, path, length_ns = (
-            one[~ends] for one in (child[entry], bucket, path, length_ns)
+        arrived.append((place[ends], path[ends], limit[ends], length_ns[ends]))
+        state, place, path, length_ns = (
+            one[~ends] for one in (child[entry], place, path, length_ns)
         )
     columns = [np.concatenate(parts) for parts in zip(*arrived, strict=True)]
     return _Found(graph.causes, columns[0], columns[1], columns[2], columns[3])
@@ -312,39 +313,41 @@ def _summed(found: _Found, paths: _Paths) -> Blame:
     # A cause by a rule and the same one by the root's name are one.
     known: dict[BlameKey, int] = {}
     same = np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
-    buckets, bucket = np.unique(found.bucket, return_inverse=True)
-    pairs, pair = np.unique(bucket * (len(known) + 1) + same[way], return_inverse=True)
+    pairs, pair = np.unique(found.place * (len(known) + 1) + same[way], return_inverse=True)
     sums = np.zeros(len(pairs), np.int64)
     np.add.at(sums, pair, found.length_ns)
-    return Blame(list(known), buckets[pairs // (len(known) + 1)], pairs % (len(known) + 1), sums)
+    return Blame(list(known), pairs // (len(known) + 1), pairs % (len(known) + 1), sums)
 
 
-def _with_cycles(
-    blame: Blame, cut: Cut, graph: BlameGraph, members: Mapping[str, Sequence[str]]
-) -> Blame:
-    """Adds those who can reach a cycle, each bucket of them by itself."""
+def _with_cycles(blame: Blame, cut: Cut, graph: BlameGraph, members: Members) -> Blame:
+    """Adds those who can reach a cycle, each place of them by itself."""
     if not np.any(graph.is_stuck):
         return blame
     keys, rows = list(blame.keys), []
-    for bucket in np.unique(graph.bucket[graph.is_stuck]).tolist():
-        codes = graph.name[graph.is_stuck & (graph.bucket == bucket)]
+    for place in np.unique(graph.place[graph.is_stuck]).tolist():
+        codes = graph.name[graph.is_stuck & (graph.place == place)]
         victims = {cut.names[code] for code in codes.tolist()}
-        for key, blamed_ns in sweep(_edges(cut, bucket), members).items():
+        boot_id = cut.places.boots[int(cut.places.boot[place])][1]
+        mine = {group: ones for (boot, group), ones in members.items() if boot == boot_id}
+        for key, blamed_ns in sweep(_edges(cut, place), mine).items():
             if key.victim in victims:
-                rows.append((bucket, len(keys), blamed_ns))
+                rows.append((place, len(keys), blamed_ns))
                 keys.append(key)
     more = np.array(rows, np.int64).reshape(-1, 3)
     return Blame(
         keys,
-        np.concatenate([blame.bucket, more[:, 0]]),
+        np.concatenate([blame.place, more[:, 0]]),
         np.concatenate([blame.key, more[:, 1]]),
         np.concatenate([blame.blamed_ns, more[:, 2]]),
     )
 
 
-def _edges(cut: Cut, bucket: int) -> list[Edge]:
-    rows = np.flatnonzero(cut.bucket == bucket)
-    columns = [column[rows].tolist() for column in cut[3:]]
+def _edges(cut: Cut, place: int) -> list[Edge]:
+    rows = np.flatnonzero(cut.place == place)
+    columns = [
+        column[rows].tolist()
+        for column in (cut.actor, cut.peer, cut.reason, cut.start_ns, cut.end_ns)
+    ]
     return [
         Edge(cut.names[actor], cut.names[peer], cut.reasons[reason], start_ns, end_ns)
         for actor, peer, reason, start_ns, end_ns in zip(*columns, strict=True)

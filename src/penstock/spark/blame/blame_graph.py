@@ -1,4 +1,8 @@
-"""The wait-for graph of many buckets as arrays: nodes by level, and when each link is open."""
+"""The wait-for graph of many buckets as arrays: nodes by level, and when each link is open.
+
+A *place* is one boot of a broker in one bucket. No edge leads from one place to another, whatever
+names they have in common.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -8,16 +12,28 @@ import numpy as np
 from penstock.spark.blame.blame import CAUSE_OF_CONSUMER, CAUSE_OF_REASON, actor_kind, is_group
 from penstock.spark.schema.arrow_columns import I64, NONE, spread, united
 
+Members = Mapping[tuple[str, str], Sequence[str]]
+"""By boot and the name of a group: the consumers behind it."""
+
+
+class Places(NamedTuple):
+    """By number of a place: its boot in `boots`, which are (node, boot_id), and its bucket."""
+
+    boots: Sequence[tuple[str, str]]
+    boot: I64
+    bucket_ns: I64
+
 
 class Cut(NamedTuple):
-    """Edges, none across the border of a bucket. names, reasons: sorted, what the codes stand for.
+    """Edges, none across the border of a place. names, reasons: sorted, what the codes stand for.
 
-    bucket: any number that tells buckets apart; actor, peer: in `names`; reason: in `reasons`;
-    start_ns, end_ns: of the edge, which is not empty."""
+    place: in `places`; actor, peer: in `names`; reason: in `reasons`; start_ns, end_ns: of the
+    edge, which is not empty."""
 
     names: Sequence[str]
     reasons: Sequence[str]
-    bucket: I64
+    places: Places
+    place: I64
     actor: I64
     peer: I64
     reason: I64
@@ -31,13 +47,12 @@ class BlameGraph:
     Level 0 holds what has no links: the roots. `is_stuck`: by node of a cycle or behind one.
     """
 
-    def __init__(self, cut: Cut, members: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, cut: Cut, members: Members) -> None:
         size = len(cut.names)
-        buckets, bucket = np.unique(cut.bucket, return_inverse=True)
-        held, peers = bucket * size + cut.actor, bucket * size + cut.peer
+        held, peers = cut.place * size + cut.actor, cut.place * size + cut.peer
         keys = np.unique(np.concatenate([held, peers]))
         actor, peer = np.searchsorted(keys, held), np.searchsorted(keys, peers)
-        group, member = _member_links(cut.names, members, keys, np.unique(actor))
+        group, member = _member_links(cut, members, keys, np.unique(actor))
         pairs = np.unique(actor * len(keys) + peer)
         level = _levels(
             np.concatenate([pairs // len(keys), group]),
@@ -52,7 +67,7 @@ class BlameGraph:
         place[order] = np.arange(len(order))
         self.first_of_level = np.searchsorted(rank[order], np.arange(self.levels + 1))
         self.name = keys[order] % size
-        self.bucket = buckets[keys[order] // size]
+        self.place = keys[order] // size
         self.is_stuck = (level < 0)[order]
         self.is_group = np.array([is_group(name) for name in cut.names], np.bool_)[self.name]
         by_group = np.argsort(place[group], kind="stable")
@@ -96,23 +111,29 @@ class BlameGraph:
         self.link_excuse = np.concatenate([excuse, nothing])
 
 
-def _member_links(
-    names: Sequence[str], members: Mapping[str, Sequence[str]], keys: I64, held: I64
-) -> tuple[I64, I64]:
+def _member_links(cut: Cut, members: Members, keys: I64, held: I64) -> tuple[I64, I64]:
     """(group, member) as nodes, for the members that are held at some time; in order of both."""
-    code = {name: at for at, name in enumerate(names)}
-    size = len(names)
-    groups, ones = [NONE], [NONE]
-    name = keys % size
-    for group in members.keys() & code.keys():
-        nodes = np.flatnonzero(name == code[group])
-        known = np.array([code[one] for one in members[group] if one in code], np.int64)
-        wanted = ((keys[nodes] // size)[:, None] * size + known[None, :]).ravel()
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        is_there = (keys[at] == wanted) & np.isin(at, held)
-        groups.append(np.repeat(nodes, len(known))[is_there])
-        ones.append(at[is_there])
-    return np.concatenate(groups), np.concatenate(ones)
+    code = {name: at for at, name in enumerate(cut.names)}
+    boots = {boot_id: at for at, (_, boot_id) in enumerate(cut.places.boots)}
+    size = len(cut.names)
+    known = sorted(
+        (boots[boot_id] * size + code[group], code[one])
+        for (boot_id, group), ones in members.items()
+        if boot_id in boots and group in code
+        for one in ones
+        if one in code
+    )
+    if not known:
+        return NONE, NONE
+    whose, one = np.array(known, np.int64).T
+    place, name = keys // size, keys % size
+    wanted = cut.places.boot[place] * size + name
+    first = np.searchsorted(whose, wanted, side="left")
+    node, at = spread(np.searchsorted(whose, wanted, side="right") - first)
+    member = place[node] * size + one[first[node] + at]
+    found = np.minimum(np.searchsorted(keys, member), len(keys) - 1)
+    is_there = (keys[found] == member) & np.isin(found, held)
+    return node[is_there], found[is_there]
 
 
 def _levels(holder: I64, peer: I64, count: int) -> I64:

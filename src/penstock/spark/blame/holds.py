@@ -75,6 +75,7 @@ def block_interval(found: Slice) -> pa.Table:
             start_ns[is_kept],
             end_ns[is_kept],
             text(_ENDS, ending[is_kept]),
+            found.texts("node", row),
             is_lone[is_kept],
         ],
         schema=BLOCK_INTERVAL,

@@ -13,8 +13,8 @@ from penstock.base.errors import OperatorError
 from penstock.spark.schema.formats import (
     TRACE_FILES,
     Header,
-    clock_of,
     event_header,
+    header_of_traces,
     input_files,
 )
 
@@ -61,7 +61,7 @@ def fresh(
     marks: dict[str, int] = {}
     left = bytes_max
     # Traces have no header.
-    header = Header(offset_ns=clock_of(directory)) if pattern == TRACE_FILES else None
+    header = header_of_traces(directory) if pattern == TRACE_FILES else None
     for path in input_files(directory, pattern):
         start = taken(path.name)
         known = None if ends is None else ends.get(path.name, start)

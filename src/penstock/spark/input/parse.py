@@ -40,7 +40,7 @@ EVENTS: Final = pa.schema(
     + columns_of((UNREADABLE,), ("batch",))
 )
 MESSAGES: Final = pa.schema(
-    columns_of(("message_id",), ("t_ns",))
+    columns_of(("message_id", "node"), ("t_ns",))
     + columns_of(_TRACE_TEXTS, ())
     + columns_of((UNREADABLE,), ("batch",))
 )
@@ -139,14 +139,15 @@ def _coded(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return texts
 
 
-def message_tables(data: bytes, offset_ns: int, batch: int) -> list[pa.Table]:
-    """The stages of whole lines of a trace file. Columns: MESSAGES. offset_ns: as of `Header`."""
+def message_tables(data: bytes, header: Header, batch: int) -> list[pa.Table]:
+    """The stages of whole lines of a trace file. Columns: MESSAGES."""
     found = _parsed(data, _TRACE_LINE)
     if found is None:
-        return [_slowly(data, MESSAGES, lambda fields: _trace_row(fields, offset_ns), batch)]
+        return [_slowly(data, MESSAGES, lambda fields: _trace_row(fields, header), batch)]
     columns = {
         "message_id": _whole(found, "id", ""),
-        "t_ns": pc.add(_whole(found, "t", 0), offset_ns),
+        "node": pa.repeat(header.node, len(found)),
+        "t_ns": pc.add(_whole(found, "t", 0), header.offset_ns),
         **{name: _whole(found, name, "") for name in _TRACE_TEXTS},
         UNREADABLE: pa.nulls(len(found), pa.string()),
         "batch": pa.repeat(batch, len(found)),
@@ -203,8 +204,8 @@ def _event_row(fields: dict[str, Json], header: Header) -> dict[str, object] | N
     numbers = {name: event.numbers.get(name, 0) for name in (*STATE_FIELDS, *SAMPLE_FIELDS)}
     named = event._asdict()
     del named["numbers"]
-    return {**named, "node": header.node, **numbers}
+    return {**named, **numbers}
 
 
-def _trace_row(fields: dict[str, Json], offset_ns: int) -> dict[str, object]:
-    return trace_from_fields(fields, offset_ns)._asdict()
+def _trace_row(fields: dict[str, Json], header: Header) -> dict[str, object]:
+    return trace_from_fields(fields, header)._asdict()

@@ -1,8 +1,14 @@
 """Where events come from, as far as no Spark is needed to say it: a directory, or a stream."""
 
+import hashlib
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
+from penstock.base.errors import OperatorError
 from penstock.spark.input.span import Span
 from penstock.spark.schema.formats import (
     FILES,
@@ -11,6 +17,9 @@ from penstock.spark.schema.formats import (
     read_brokers,
     read_run,
 )
+
+NAME_CHARACTERS: Final = 24
+"""Of a directory that stand in the name of its query."""
 
 
 class PipelineInput:
@@ -37,11 +46,14 @@ class FileInput(PipelineInput):
         self.directory = directory
 
     def __str__(self) -> str:
-        return str(self.directory)
+        return str(self.directory.resolve())
 
     def query(self) -> str:
-        """One for all directories: what was read is known by the names of files."""
-        return "files"
+        """One a directory: what was read of it is known by the names of its files, and those of
+        clients' traces are the same in all of them."""
+        path = self.directory.resolve()
+        name = re.sub(r"[^A-Za-z0-9]+", "-", path.name)[:NAME_CHARACTERS].strip("-") or "root"
+        return f"files-{name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
 
     def span(self) -> Span:
         """In bytes."""
@@ -52,6 +64,40 @@ class FileInput(PipelineInput):
         return replace(read_run(self.directory), brokers=read_brokers(self.directory))
 
 
-def as_input(place: Path | PipelineInput) -> PipelineInput:
-    """A directory is one of files."""
-    return place if isinstance(place, PipelineInput) else FileInput(place)
+def as_inputs(places: Path | PipelineInput | Sequence[PipelineInput]) -> tuple[PipelineInput, ...]:
+    """A directory is an input of files. Raises: OperatorError when one is there twice."""
+    if isinstance(places, Path):
+        places = FileInput(places)
+    found = (places,) if isinstance(places, PipelineInput) else tuple(places)
+    names = [str(one) for one in found]
+    twice = next((name for name in names if names.count(name) > 1), "")
+    if twice:
+        raise OperatorError(f"{twice} is an input twice; give it once")
+    return found
+
+
+def run_of(places: Sequence[PipelineInput]) -> RunDescription:
+    """What all of them say: phases are those of the first that has some, and of clients that have
+    one address at several brokers no name is known."""
+    runs = [place.run() for place in places]
+    if len(runs) == 1:
+        return runs[0]
+    main = next((run for run in runs if run.phases), runs[0])
+    names: dict[str, str] = {}
+    for run in runs:
+        for address, name in run.names.items():
+            names[address] = name if names.get(address, name) == name else ""
+    brokers = sorted(
+        (one for run in runs for one in run.brokers), key=lambda one: (one.wall_ns, one.boot_id)
+    )
+    facts = {
+        (name if run is main else f"{name} ({place})"): value
+        for place, run in zip(places, runs, strict=True)
+        for name, value in run.facts.items()
+    }
+    return replace(
+        main,
+        names={address: name for address, name in names.items() if name},
+        facts=facts,
+        brokers=tuple(brokers),
+    )

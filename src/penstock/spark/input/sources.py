@@ -26,6 +26,7 @@ TASKS_PER_CORE: Final = 4
 STREAM_BYTES: Final = ROUND_BYTES // 4
 """Of a batch: an event takes about a third of what it takes as a line."""
 
+ROUNDS_MAX: Final = 64
 BODIES_AT_A_TIME: Final = 64
 """Messages whose events are divided by kind together."""
 
@@ -34,16 +35,29 @@ def open_source(spark: SparkSession, place: PipelineInput) -> tuple[DataFrame, P
     """The rows of `place` as they come, and what a task makes of them."""
     if isinstance(place, FileInput):
         spark.dataSource.register(FileSource)
-        tasks = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
-        options = {"path": str(place.directory.resolve()), "tasks": str(tasks)}
+        cores = spark.sparkContext.defaultParallelism
+        options = {
+            "path": str(place.directory.resolve()),
+            "tasks": str(TASKS_PER_CORE * cores),
+            "maxBytesPerTrigger": str(ROUND_BYTES * rounds(cores)),
+        }
         return spark.readStream.format(NAME).options(**options).load(), parse_ranges
     if isinstance(place, StreamInput):
         cores = spark.sparkContext.defaultParallelism
         spark.dataSource.register(source_for(cores))
-        batch = {"maxBytesPerTrigger": str(STREAM_BYTES), "minPartitions": str(cores)}
+        batch = {
+            "maxBytesPerTrigger": str(STREAM_BYTES * rounds(cores)),
+            "minPartitions": str(cores),
+        }
         options = {**place.options(), **batch}
         return spark.readStream.format("amqp").options(**options).load(), parse_bodies
     raise OperatorError(f"{place} is no input of the pipeline")
+
+
+def rounds(cores: int) -> int:
+    """How many times as much as two cores take in at once so many do: a task has as much to do,
+    and what is the same for every batch counts less."""
+    return max(1, min(cores // 2, ROUNDS_MAX))
 
 
 def parse_ranges(rows: Iterator[pa.RecordBatch], batch: int) -> Parsed:
@@ -53,11 +67,11 @@ def parse_ranges(rows: Iterator[pa.RecordBatch], batch: int) -> Parsed:
             pattern = fields.pop("pattern")
             one = Range(**fields)
             data = read_range(one)
+            header = Header(one.boot_id, one.node, one.offset_ns)
             if pattern == TRACE_FILES:
-                for table in parse.message_tables(data, one.offset_ns, batch):
+                for table in parse.message_tables(data, header, batch):
                     yield MESSAGES, table
             else:
-                header = Header(one.boot_id, one.node, one.offset_ns)
                 for table in parse.event_tables(data, header, batch):
                     yield EVENTS, table
 

@@ -18,7 +18,7 @@ from penstock.spark.report.summary import TableSource
 from penstock.spark.schema.formats import RunDescription, read_run, write_run
 
 FILE: Final = "about.json"
-VERSION: Final = 4
+VERSION: Final = 5
 """Of the columns of the tables; those of another one are not gone on with."""
 
 

@@ -1,34 +1,47 @@
 """What follows from events: silver and gold from a moment on, made by tasks, put in by the driver.
 
-The moment is the reach of the new events (`reach.py`). Two rounds of tasks work with arrays: shares
-of the actors give facts, stretches of time give answers, and both write their tables themselves
-(`tasks.py`). What was seen last is put in last of all: a batch that was cut short begins where
-it had begun.
+The moment is the reach of the new events (`reach.py`). Tasks work with arrays: shares of the actors
+give facts, stretches of time give answers. Files are read once and dealt to them, and they write
+their tables themselves (`tasks.py`). What was seen last is put in last of all: a batch that was cut
+short begins where it had begun.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import pairwise
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from penstock.spark.job.backlog import BLAME, HOLDS
-from penstock.spark.job.facts import Facts
-from penstock.spark.job.gold_tables import Answers
-from penstock.spark.job.reach import Horizon, Reach
+from penstock.spark.job.facts import CarriedFile, EventFile, Facts
+from penstock.spark.job.gold_tables import Answers, FactFile
+from penstock.spark.job.reach import Horizon, Reach, Scan
 from penstock.spark.job.silver_tables import SHARED
-from penstock.spark.job.tasks import Made, Target, found_in_task, make_tables
-from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, Tables, read
+from penstock.spark.job.tasks import (
+    TASKS_A_CORE,
+    Made,
+    Piece,
+    Target,
+    Work,
+    bundled,
+    found_in_tasks,
+    make_tables,
+)
+from penstock.spark.schema.arrow_columns import ANSWERS, FACTS
 from penstock.spark.tables.store import EVENTS, TableStore
 
 TABLES_AT_A_TIME: Final = 2
 STRETCHES_A_CORE: Final = 2
+SHARE_BYTES: Final = 1 << 19
+"""Of bronze, some thirty thousand events, for which a share of its own is worth while."""
+
+STRETCH_ROWS: Final = 50_000
+"""Of facts, for which a stretch of its own is worth while."""
+
 TAIL_BUCKETS: Final = 2
 """How many of the last buckets are in files of their own, as the next batch makes them anew."""
 
@@ -57,51 +70,87 @@ class EventTables:
         """Make what the batches of bronze after `known`, up to `batch`, say. Raises: OSError,
         OperatorError, and what Spark raises when a task fails."""
         store = self._store
-        reach = found_in_task(self._spark, self._horizon(known))
+        horizon = self._horizon(known)
+        parts = bundled(horizon.events, self._tasks(horizon.events))
+        scans = [Scan(tuple(files), known) for files in parts]
+        reach = found_in_tasks(self._spark, scans, horizon.reach)
         from_ns = store.kept(EVENTS, reach.from_ns, self._bucket_ns)
-        shares = self._spark.sparkContext.defaultParallelism
-        work = Facts(
-            tuple(
-                (str(store.place(EVENTS) / file.path), file.low, file.high)
-                for file in store.live(EVENTS, "t_ns")
-            ),
-            self._since("silver/block_interval", from_ns),
-            self._since("silver/alarm_interval", from_ns),
-            self._since("silver/sample_step", from_ns),
-            tuple(store.files("silver/consumer")),
-            tuple(store.files("silver/last_seen")),
-            reach.last,
-            0,
-            shares,
-            from_ns,
-            self._bucket_ns,
-        )
-        self._begun(HOLDS)
-        works = [replace(work, share=number) for number in range(shares)]
-        tail_ns = self._tail(reach)
-        found = self._make(works, FACTS, batch, from_ns, tail_ns)
-        self._put(found, FACTS.keys() - set(KNOWN), batch, from_ns)
-        members = _members(self._rows(found["silver/consumer"], "silver/consumer"))
-        intervals = self._since("silver/block_interval", from_ns)
-        steps = self._since("silver/sample_step", from_ns)
-        self._begun(BLAME)
-        answers = [
-            Answers(intervals, steps, low, high, self._bucket_ns, members)
-            for low, high in self._stretches(found, from_ns)
+        pieces, shares = self._slice(reach, from_ns)
+        works = [
+            Facts(horizon.consumers, reach.alive, reach.over, number, from_ns, self._bucket_ns)
+            for number in range(shares)
         ]
-        self._put(self._make(answers, ANSWERS, batch, from_ns, tail_ns), ANSWERS, batch, from_ns)
+        self._begun(HOLDS)
+        tail_ns = self._tail(reach)
+        found = self._make(pieces, works, FACTS, batch, from_ns, tail_ns)
+        self._put(found, FACTS.keys() - set(KNOWN), batch, from_ns)
+        place = store.place("silver/consumer")
+        consumers = tuple(str(place / file.path) for file in found["silver/consumer"].files)
+        self._begun(BLAME)
+        borders = self._borders(found, from_ns)
+        stretches = list(pairwise(borders))
+        facts = [
+            FactFile(name, file, tuple(borders))
+            for name, table in (("holds", "block_interval"), ("steps", "sample_step"))
+            for file in self._since(f"silver/{table}", from_ns)
+            if stretches
+        ]
+        answers = [Answers(consumers, low, high, self._bucket_ns) for low, high in stretches]
+        found |= self._make(facts, answers, ANSWERS, batch, from_ns, tail_ns)
+        self._put(found, ANSWERS, batch, from_ns)
         for name in KNOWN:
             self._put(found, [name], batch, 0)
 
+    def _slice(self, reach: Reach, from_ns: int) -> tuple[list[Piece], int]:
+        """What is dealt of events and of what tables know, and to how many shares."""
+        store = self._store
+        live = store.live(EVENTS, "t_ns")
+        size = sum(file.bytes for file in live if file.high >= from_ns)
+        cores = self._spark.sparkContext.defaultParallelism
+        shares = max(1, min(cores, size // SHARE_BYTES))
+        pieces: list[Piece] = [
+            EventFile(
+                str(store.place(EVENTS) / file.path),
+                file.low,
+                file.high,
+                from_ns,
+                min(reach.earlier_ns, from_ns),
+                shares,
+            )
+            for file in live
+            if file.high >= min(reach.earlier_ns, from_ns)
+        ]
+        for name, files in (
+            ("holds", self._since("silver/block_interval", from_ns)),
+            ("alarms", self._since("silver/alarm_interval", from_ns)),
+            ("seen", store.files("silver/last_seen")),
+        ):
+            pieces += [CarriedFile(name, file, from_ns, shares) for file in files]
+        return pieces, shares
+
+    def _tasks(self, files: Iterable[str]) -> int:
+        """How many of them are worth while."""
+        size = sum(Path(file).stat().st_size for file in files)
+        cores = self._spark.sparkContext.defaultParallelism
+        return max(1, min(cores * TASKS_A_CORE, size // SHARE_BYTES))
+
     def _horizon(self, known: int) -> Horizon:
         store = self._store
-        holds, steps, consumers, seen = (
-            tuple(store.files(f"silver/{name}"))
-            for name in ("block_interval", "sample_step", "consumer", "last_seen")
+        holds, steps, consumers, seen, coverage = (
+            tuple(store.files(name))
+            for name in (
+                "silver/block_interval",
+                "silver/sample_step",
+                "silver/consumer",
+                "silver/last_seen",
+                "gold/coverage",
+            )
         )
         new = tuple(file for file in store.files(EVENTS) if _may_be_new(file, known))
         is_torn = len({store.batch(name) for name in EVENT_TABLES}) > 1
-        return Horizon(new, holds, steps, consumers, seen, known, self._bucket_ns, is_torn)
+        return Horizon(
+            new, holds, steps, consumers, seen, coverage, known, self._bucket_ns, is_torn
+        )
 
     def _since(self, name: str, from_ns: int) -> tuple[str, ...]:
         """The files of a table with facts that end at `from_ns` or later."""
@@ -114,12 +163,13 @@ class EventTables:
 
     def _tail(self, reach: Reach) -> int:
         """From when on the next batch probably makes things anew."""
-        last_ns = min((t_ns for _, t_ns in reach.last.values()), default=0)
+        last_ns = min((end.t_ns for end in reach.last.values()), default=0)
         return max(0, self._floor(last_ns) - TAIL_BUCKETS * self._bucket_ns)
 
     def _make(
         self,
-        works: Sequence[Callable[[], Tables]],
+        pieces: Sequence[Piece],
+        works: Sequence[Work],
         schemas: Mapping[str, pa.Schema],
         batch: int,
         from_ns: int,
@@ -136,7 +186,7 @@ class EventTables:
             )
             for name, schema in schemas.items()
         }
-        return make_tables(self._spark, works, targets, batch)
+        return make_tables(self._spark, pieces, works, targets, batch)
 
     def _put(
         self, found: Mapping[str, Made], names: Iterable[str], batch: int, from_ns: int
@@ -151,27 +201,22 @@ class EventTables:
         with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
             list(pool.map(put, names))
 
-    def _stretches(self, found: Mapping[str, Made], from_ns: int) -> list[tuple[int, int]]:
-        """The time of the slice in parts of about as many rows each, of whole buckets."""
+    def _borders(self, found: Mapping[str, Made], from_ns: int) -> list[int]:
+        """Of the time of the slice in parts of about as many rows each, of whole buckets."""
         last_ns = found["gold/event_kinds"].high
         if last_ns < 0:
             return []
-        count = self._spark.sparkContext.defaultParallelism * STRETCHES_A_CORE
-        tables = ("silver/block_interval", "silver/sample_step")
-        starts = sorted(one for name in tables for one in found[name].starts)
+        made = [found[name] for name in ("silver/block_interval", "silver/sample_step")]
+        rows = sum(file.rows for one in made for file in one.files)
+        most = self._spark.sparkContext.defaultParallelism * STRETCHES_A_CORE
+        count = max(1, min(most, rows // STRETCH_ROWS))
+        starts = sorted(one for table in made for one in table.starts)
         inner = [starts[len(starts) * number // count] for number in range(1, count) if starts]
-        borders = {
+        return sorted({
             from_ns,
             last_ns + self._bucket_ns,
             *(self._floor(max(one, from_ns)) for one in inner),
-        }
-        return list(pairwise(sorted(borders)))
-
-    def _rows(self, made: Made, name: str) -> pa.Table:
-        """What tasks have made of a small table that is not put in yet."""
-        place = self._store.place(name)
-        files = [str(place / file.path) for file in made.files]
-        return read(files, FACTS[name], pc.scalar(True))
+        })  # fmt: skip
 
     def _floor(self, t_ns: int) -> int:
         return t_ns - t_ns % self._bucket_ns
@@ -186,11 +231,3 @@ def _may_be_new(file: str, known: int) -> bool:
     together from others do not say."""
     found = _BATCH.match(PurePath(file).name)
     return found is None or int(found[1]) > known
-
-
-def _members(consumers: pa.Table) -> dict[str, tuple[str, ...]]:
-    """The consumers of each queue."""
-    found: dict[str, set[str]] = {}
-    for row in consumers.to_pylist():
-        found.setdefault(row["group"], set()).add(row["consumer"])
-    return {group: tuple(sorted(consumers)) for group, consumers in sorted(found.items())}

@@ -1,11 +1,12 @@
-"""The facts of one share of the actors, of a slice of time: the work of one task.
+"""The facts of one share of the actors, of a slice of time: what is dealt to it, and its work.
 
 A share has all events of its actors from a moment on; the ends of all actors, because a hold ends
-with either side; and what tables say of the time before: holds and alarms that went on, and which
-samples to read again, because steps lead from them into the slice.
+with either side; and what tables say of the time before: holds and alarms that went on, and the
+samples from which steps lead into the slice. Each file is read by one task, which deals its rows to
+the shares.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.spark.blame.holds import block_interval
 from penstock.spark.input import parse
 from penstock.spark.input.event_slice import DOWN, LIVES, SAMPLES, Slice, by_group, read_events
+from penstock.spark.job.reach import End
 from penstock.spark.job.silver_tables import (
     alarm_interval,
     consumer,
@@ -24,18 +26,20 @@ from penstock.spark.job.silver_tables import (
     queue_depth,
     sample_step,
 )
+from penstock.spark.job.tasks import Dealt
 from penstock.spark.schema.arrow_columns import (
     ALARM_INTERVAL,
     BLOCK_INTERVAL,
+    BOOT,
     CONSUMER,
     DEPTHS,
     LAST_SEEN,
-    SAMPLE_STEP,
     TRIPLE,
     Tables,
     coded,
     coded_schema,
     compact,
+    dealt,
     read,
     share,
     together,
@@ -44,59 +48,113 @@ from penstock.spark.schema.formats import STATE_FIELDS
 
 _NUMBERS: Final = ("seq", "t_ns", "amount", *STATE_FIELDS, *DEPTHS)
 EVENT_COLUMNS: Final = pa.schema(
-    [parse.EVENTS.field(name) for name in ("boot_id", "kind", *TRIPLE, *_NUMBERS)]
+    [parse.EVENTS.field(name) for name in (*BOOT, "kind", *TRIPLE, *_NUMBERS)]
 )
 _HOLDS: Final = pa.schema(
-    [BLOCK_INTERVAL.field(name) for name in ("boot_id", *TRIPLE, "start_ns", "is_lone")]
+    [BLOCK_INTERVAL.field(name) for name in (*BOOT, *TRIPLE, "start_ns", "is_lone")]
 )
-_ALARMS: Final = pa.schema(
-    [ALARM_INTERVAL.field(name) for name in ("boot_id", "alarm", "start_ns")]
-)
-_BEGUN: Final = pa.schema([SAMPLE_STEP.field(name) for name in ("actor", "start_ns")])
-_ACTOR: Final = ["boot_id", "actor"]
+_ALARMS: Final = pa.schema([ALARM_INTERVAL.field(name) for name in (*BOOT, "alarm", "start_ns")])
+_ACTOR: Final = [*BOOT, "actor"]
 _SAMPLED: Final = [*_ACTOR, "kind"]
 _OF_SAMPLES: Final = (*SAMPLES, *LIVES)
 
 
+GATES: Final = ("gate_closed", "gate_opened")
+_OF_GATES: Final = [name for name in EVENT_COLUMNS.names if name not in (*STATE_FIELDS, *DEPTHS)]
+"""What events of gates have, which are most of them."""
+
+_CARRIED: Final = {
+    "holds": (_HOLDS, "actor"),
+    "alarms": (_ALARMS, "alarm"),
+    "seen": (LAST_SEEN, "actor"),
+}
+"""What is read of tables for shares, and by which column it is dealt."""
+
+
+@dataclass(frozen=True)
+class EventFile:
+    """Deals the events of a file of bronze that are of a slice, and of what was before it samples.
+    low, high: its times; earlier_ns: see `Reach`."""
+
+    file: str
+    low: int
+    high: int
+    from_ns: int
+    earlier_ns: int
+    shares: int
+
+    def __call__(self) -> Iterator[tuple[int, str, pa.Table]]:
+        """Raises: OSError."""
+        if self.high >= self.from_ns:
+            yield from self._slice(read_events(self.file, EVENT_COLUMNS, self.from_ns))
+        if self.low < self.from_ns and self.earlier_ns < self.from_ns:
+            table = read_events(self.file, EVENT_COLUMNS, self.earlier_ns, _OF_SAMPLES)
+            is_one = pc.and_(
+                pc.is_in(table["kind"], pa.array(_OF_SAMPLES)),
+                pc.less(table["t_ns"], self.from_ns),
+            )
+            table = table.filter(is_one)
+            for number, rows in dealt(table, share(table["actor"], self.shares)):
+                yield number, "earlier", rows
+
+    def _slice(self, table: pa.Table) -> Iterator[tuple[int, str, pa.Table]]:
+        whose = share(table["actor"], self.shares)
+        is_gate = pc.is_in(table["kind"], pa.array(GATES)).to_numpy()
+        for number, rows in dealt(table, whose * 2 + is_gate):
+            yield number // 2, "events", rows.select(_OF_GATES) if number % 2 else rows
+        # A hold ends with either side, so whoever goes is told to all.
+        is_down = pc.equal(table["kind"], DOWN).to_numpy()
+        downs, gone = table.filter(pa.array(is_down)), whose[is_down]
+        for number in range(self.shares if len(downs) else 0):
+            others = downs.filter(pa.array(gone != number))
+            if len(others):
+                yield number, "downs", others
+
+
+@dataclass(frozen=True)
+class CarriedFile:
+    """Deals what a file of `name` (of _CARRIED) says of the time before a slice."""
+
+    name: str
+    file: str
+    from_ns: int
+    shares: int
+
+    def __call__(self) -> Iterator[tuple[int, str, pa.Table]]:
+        """Raises: OSError."""
+        schema, column = _CARRIED[self.name]
+        goes_on = (pc.field("start_ns") < self.from_ns) & (pc.field("end_ns") >= self.from_ns)
+        wanted = pc.field("kind") != "" if self.name == "seen" else goes_on
+        table = read([self.file], schema, wanted)
+        for number, rows in dealt(table, share(table[column], self.shares)):
+            yield number, self.name, rows
+
+
 @dataclass(frozen=True)
 class Facts:
-    """events: files of bronze, of each its times as `TableStore.spans` says them; holds, alarms,
-    steps: those of silver with facts that end at `from_ns` or later; consumers, seen: those of
-    what is known so far; last: of boots with new events, the sequence and time of the last; share:
-    of 0..shares-1; width_ns: of a bucket."""
+    """consumers: files of what is known so far; alive: the last event of each boot that is
+    remembered; over: when that of each other boot was that has something in the slice; share: its
+    number; width_ns: of a bucket."""
 
-    events: tuple[tuple[str, int, int], ...]
-    holds: tuple[str, ...]
-    alarms: tuple[str, ...]
-    steps: tuple[str, ...]
     consumers: tuple[str, ...]
-    seen: tuple[str, ...]
-    last: Mapping[str, tuple[int, int]]
+    alive: Mapping[str, End]
+    over: Mapping[str, int]
     share: int
-    shares: int
     from_ns: int
     width_ns: int
 
-    def __call__(self) -> Tables:
-        """Raises: OSError."""
-        kept, mine = [], [np.zeros(0, np.bool_)]
-        for file, _, high in self.events:
-            if high >= self.from_ns:
-                table = read_events(file, EVENT_COLUMNS, self.from_ns)
-                is_mine = share(table["actor"], self.share, self.shares)
-                is_wanted = is_mine | pc.equal(table["kind"], DOWN).to_numpy()
-                kept.append(table.filter(pa.array(is_wanted)))
-                mine.append(is_mine[is_wanted])
-        everyone = read(self.seen, LAST_SEEN, pc.scalar(True)).cast(LAST_SEEN).combine_chunks()
-        is_boot = pc.equal(everyone["kind"], "")
-        seen, boots = everyone.filter(pc.invert(is_boot)), everyone.filter(is_boot)
-        seen = self._mine(seen.cast(coded_schema(LAST_SEEN)).unify_dictionaries())
-        last_ns = dict(zip(boots["boot_id"].to_pylist(), boots["t_ns"].to_pylist(), strict=True))
-        last_ns |= {boot_id: t_ns for boot_id, (_, t_ns) in self.last.items()}
-        earlier = self._earlier(kept, seen)
-        mine.append(np.ones(len(earlier), np.bool_))
-        everything = pa.concat_tables([*kept, earlier, self._carried()]).unify_dictionaries()
-        found = Slice(coded(everything), np.concatenate(mine), last_ns, self.from_ns)
+    def __call__(self, dealt: Dealt) -> Tables:
+        """dealt: "events" of this share, "downs" of others, "earlier" samples, and what `_CARRIED`
+        names. Raises: OSError."""
+        kept = _events(dealt.get("events", ()))
+        downs = _events(dealt.get("downs", ()))
+        seen = _rows(dealt.get("seen", ()), LAST_SEEN)
+        last_ns = dict(self.over) | {boot: end.t_ns for boot, end in self.alive.items()}
+        earlier = _events(dealt.get("earlier", ()))
+        is_mine = np.ones(len(kept) + len(downs) + len(earlier), np.bool_)
+        is_mine[len(kept) : len(kept) + len(downs)] = False
+        everything = pa.concat_tables([kept, downs, earlier, _carried(dealt)]).unify_dictionaries()
+        found = Slice(coded(everything), is_mine, last_ns, self.from_ns)
         return {
             "silver/block_interval": block_interval(found),
             "silver/alarm_interval": alarm_interval(found),
@@ -105,58 +163,55 @@ class Facts:
             "gold/queue_depth": queue_depth(found),
             "gold/event_kinds": event_kinds(found, self.width_ns),
             "gold/coverage": coverage(found, self.width_ns),
-            "silver/last_seen": pa.concat_tables([_last_seen(found, seen), self._ends(boots)]),
+            "silver/last_seen": pa.concat_tables([self._seen(found, seen), self._ends()]),
         }
 
-    def _mine(self, rows: pa.Table, column: str = "actor") -> pa.Table:
-        return rows.filter(pa.array(share(rows[column], self.share, self.shares)))
-
-    def _carried(self) -> pa.Table:
-        """What began before the slice and ends in it, as if it had begun right before; of what is
-        known by its end alone, the end of what was before it."""
-        goes_on = (pc.field("start_ns") < self.from_ns) & (pc.field("end_ns") >= self.from_ns)
-        holds = self._mine(read(self.holds, _HOLDS, goes_on))
-        alarms = self._mine(read(self.alarms, _ALARMS, goes_on), "alarm")
-        return pa.concat_tables(
-            [
-                _as_events(holds.filter(pc.invert(holds["is_lone"])), "gate_closed"),
-                _as_events(holds.filter(holds["is_lone"]), "gate_opened"),
-                _as_events(alarms.rename_columns([*_ACTOR, "start_ns"]), "alarm_set"),
-            ]
-        )
-
-    def _earlier(self, kept: Sequence[pa.Table], seen: pa.Table) -> pa.Table:
-        """The last samples before the slice, where others follow in it, and what lies between."""
-        crosses = (pc.field("start_ns") < self.from_ns) & (pc.field("end_ns") >= self.from_ns)
-        since = [pc.min(self._mine(read(self.steps, _BEGUN, crosses))["start_ns"]).as_py()]
-        sampled = _plain([part.filter(pc.is_in(part["kind"], pa.array(SAMPLES))) for part in kept])
-        before = _plain([seen.filter(pc.less(seen["t_ns"], self.from_ns))], "t_ns")
-        if len(sampled) and len(before):
-            before = before.join(sampled, _SAMPLED, join_type="left semi")
-            since.append(pc.min(before["t_ns"]).as_py())
-        from_ns = min((one for one in since if one is not None), default=self.from_ns)
-        parts = [coded_schema(EVENT_COLUMNS).empty_table()]
-        for file, low, high in self.events:
-            if low < self.from_ns and high >= from_ns and from_ns < self.from_ns:
-                table = self._mine(read_events(file, EVENT_COLUMNS, from_ns, _OF_SAMPLES))
-                is_sample = pc.is_in(table["kind"], pa.array(_OF_SAMPLES))
-                parts.append(table.filter(pc.and_(is_sample, pc.less(table["t_ns"], self.from_ns))))
-        return pa.concat_tables(parts).unify_dictionaries()
+    def _seen(self, found: Slice, seen: pa.Table) -> pa.Table:
+        """Of boots that are over nothing is remembered."""
+        rows = _last_seen(found, seen)
+        return rows.filter(pc.is_in(rows["boot_id"], pa.array(sorted(self.alive), pa.string())))
 
     def _consumers(self) -> pa.Table:
         """Those that are known, told by one share."""
         known = read(() if self.share else self.consumers, CONSUMER, pc.scalar(True))
         return known.cast(CONSUMER)
 
-    def _ends(self, boots: pa.Table) -> pa.Table:
-        """The last event of each boot, known and new; they are told by one share."""
-        if self.share:
-            return LAST_SEEN.empty_table()
-        known = {row["boot_id"]: row for row in boots.to_pylist()}
-        for boot_id, (seq, t_ns) in self.last.items():
-            nobody = {"actor": "", "kind": "", "consumers": 0}
-            known[boot_id] = {"boot_id": boot_id, "seq": seq, "t_ns": t_ns, **nobody}
-        return pa.Table.from_pylist(list(known.values()), schema=LAST_SEEN)
+    def _ends(self) -> pa.Table:
+        """The last event of each boot that is remembered; they are told by one share."""
+        nobody = {"actor": "", "kind": "", "consumers": 0}
+        alive = {} if self.share else self.alive
+        rows = [{"boot_id": boot, **end._asdict(), **nobody} for boot, end in alive.items()]
+        return pa.Table.from_pylist(rows, schema=LAST_SEEN)
+
+
+def _events(parts: Sequence[pa.Table]) -> pa.Table:
+    """The same with all columns: those that gates lack are 0."""
+    whole = [coded_schema(EVENT_COLUMNS).empty_table()]
+    for part in parts:
+        lacking = [name for name in EVENT_COLUMNS.names if name not in part.column_names]
+        zeros = pa.array(np.zeros(len(part) if lacking else 0, np.int64))
+        for name in lacking:
+            part = part.append_column(name, zeros)
+        whole.append(part.select(EVENT_COLUMNS.names))
+    return pa.concat_tables(whole)
+
+
+def _rows(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    return pa.concat_tables([coded_schema(schema).empty_table(), *parts]).unify_dictionaries()
+
+
+def _carried(dealt: Dealt) -> pa.Table:
+    """What began before the slice and ends in it, as if it had begun right before; of what is known
+    by its end alone, the end of what was before it."""
+    holds = _rows(dealt.get("holds", ()), _HOLDS)
+    alarms = _rows(dealt.get("alarms", ()), _ALARMS)
+    return pa.concat_tables(
+        [
+            _as_events(holds.filter(pc.invert(holds["is_lone"])), "gate_closed"),
+            _as_events(holds.filter(holds["is_lone"]), "gate_opened"),
+            _as_events(alarms.rename_columns([*_ACTOR, "start_ns"]), "alarm_set"),
+        ]
+    )
 
 
 def _last_seen(found: Slice, seen: pa.Table) -> pa.Table:
@@ -187,13 +242,6 @@ def _last_seen(found: Slice, seen: pa.Table) -> pa.Table:
     return pa.concat_tables(
         [old.select(LAST_SEEN.names).cast(LAST_SEEN), pa.table(new, schema=LAST_SEEN)]
     )
-
-
-def _plain(parts: Sequence[pa.Table], *more: str) -> pa.Table:
-    """Columns of texts to be joined by."""
-    schema = pa.schema([LAST_SEEN.field(name) for name in (*_SAMPLED, *more)])
-    found = [part.select(schema.names).cast(schema) for part in parts]
-    return pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
 
 
 def _as_events(began: pa.Table, kind: str) -> pa.Table:

@@ -1,28 +1,28 @@
-"""Gold tables: blame, time in state, latency, throughput and integrity, made of silver.
+"""Gold tables of events: blame, who blocked whom, held time and time in state, made of silver.
 
-A task reads what overlaps its stretch of time, cuts it at the borders of buckets, and sums up.
-Buckets do not depend on each other, so any stretches give the same tables. Gold of traces, and
-everything that is made of sketches, comes from Spark expressions. Column names are those of
-`rows.py`.
+A task gets what overlaps its stretch of time, cuts it at the borders of buckets, and sums up.
+Buckets do not depend on each other, so any stretches give the same tables. Column names are those
+of `rows.py`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.spark.blame.blame import NOBODY, SLOW, group_of, is_group, name_small_windows
 from penstock.spark.blame.blame_columns import Blame, sweep_columns
-from penstock.spark.blame.blame_graph import Cut
+from penstock.spark.blame.blame_graph import Cut, Members, Places
 from penstock.spark.job.sketches import hold_sketch
+from penstock.spark.job.tasks import Dealt
 from penstock.spark.schema.arrow_columns import (
     ANSWERS,
     BLOCK_INTERVAL,
+    BOOT,
+    CONSUMER,
     HELD_TIME,
     I64,
     ROOT_CAUSE,
@@ -33,6 +33,8 @@ from penstock.spark.schema.arrow_columns import (
     Mask,
     Tables,
     coded,
+    coded_schema,
+    dealt,
     read,
     spread,
     sums,
@@ -42,11 +44,6 @@ from penstock.spark.schema.arrow_columns import (
 )
 from penstock.spark.schema.formats import STATE_FIELDS
 from penstock.spark.schema.rows import (
-    CDF_RANKS,
-    MEASURES,
-    PERCENTILES,
-    SKETCH_SIZE,
-    THROUGHPUT_BUCKET_NS,
     BlameRow,
     StateRow,
 )
@@ -58,33 +55,66 @@ NO_CONSUMER: Final = "no consumer"
 
 _HOLDS: Final = pa.schema(
     [BLOCK_INTERVAL.field(name)
-     for name in ("actor", "peer", "reason", "start_ns", "end_ns")]
+     for name in (*BOOT, "actor", "peer", "reason", "start_ns", "end_ns")]
 )  # fmt: skip
 _ENDED_HOLDS: Final = _HOLDS.append(BLOCK_INTERVAL.field("closed_by"))
-_STEPS: Final = pa.schema([field for field in SAMPLE_STEP if field.name != "boot_id"])
+
+
+_FACTS: Final = {"holds": _ENDED_HOLDS, "steps": SAMPLE_STEP}
+
+
+@dataclass(frozen=True)
+class FactFile:
+    """Deals the rows of a file of silver to the stretches of time that they overlap. name: of
+    _FACTS; borders: of the stretches, one more than there are."""
+
+    name: str
+    file: str
+    borders: tuple[int, ...]
+
+    def __call__(self) -> Iterator[tuple[int, str, pa.Table]]:
+        """Raises: OSError."""
+        is_near = pc.field("end_ns") >= self.borders[0]
+        is_some = pc.field("end_ns") > pc.field("start_ns")
+        table = read([self.file], _FACTS[self.name], is_near & is_some)
+        first, last = (
+            np.clip(
+                np.searchsorted(self.borders, table[name].to_numpy(), side="right") - 1,
+                0,
+                len(self.borders) - 2,
+            )
+            for name in ("start_ns", "end_ns")
+        )
+        row, at = spread(last - first + 1)
+        if len(row) > len(table):
+            table = table.take(pa.array(row))
+        for number, rows in dealt(table, first[row] + at):
+            yield number, self.name, rows
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The work of one task. intervals, steps: files; [from_ns, to_ns): its stretch, of whole
-    buckets of `width_ns`; members: the consumers behind the name of a group."""
+    """The work of one task. consumers: files of them; [from_ns, to_ns): its stretch, of whole
+    buckets of `width_ns`."""
 
-    intervals: tuple[str, ...]
-    steps: tuple[str, ...]
+    consumers: tuple[str, ...]
     from_ns: int
     to_ns: int
     width_ns: int
-    members: Mapping[str, Sequence[str]]
 
-    def __call__(self) -> Tables:
-        """The answers for this stretch. Raises: OSError."""
-        is_near = (pc.field("end_ns") >= self.from_ns) & (pc.field("start_ns") < self.to_ns)
-        is_some = pc.field("end_ns") > pc.field("start_ns")
-        holds = read(self.intervals, _ENDED_HOLDS, is_near & is_some)
-        steps = coded(read(self.steps, _STEPS, is_near))
+    def __call__(self, dealt: Dealt) -> Tables:
+        """The answers for this stretch, of "holds" and "steps" dealt to it. Raises: OSError."""
+        holds, steps_ = (
+            pa.concat_tables(
+                [coded_schema(schema).empty_table(), *dealt.get(name, ())]
+            ).unify_dictionaries()
+            for name, schema in _FACTS.items()
+        )
+        steps = coded(steps_)
         states = self._states(steps)
         edges = _edges(holds.select(_HOLDS.names), steps)
-        parts = [self._part(cut, states) for cut in self._cuts(edges)]
+        members = self._members(edges)
+        parts = [self._part(cut, states, members) for cut in self._cuts(edges)]
         return {
             "gold/time_in_state": states,
             "gold/hold_sketch": hold_sketch(holds, self.from_ns, self.to_ns, self.width_ns),
@@ -94,11 +124,22 @@ class Answers:
             },
         }
 
-    def _part(self, cut: Cut, states: pa.Table) -> Tables:
+    def _members(self, edges: "_Edges") -> Members:
+        """The consumers behind the groups that edges lead to."""
+        groups = pa.array([name for name in edges.names if is_group(name)], pa.string())
+        boots = pa.array([boot_id for _, boot_id in edges.boots], pa.string())
+        found: dict[tuple[str, str], set[str]] = {}
+        if len(groups):
+            wanted = pc.field("group").isin(groups) & pc.field("boot_id").isin(boots)
+            for row in read(self.consumers, CONSUMER, wanted).to_pylist():
+                found.setdefault((row["boot_id"], row["group"]), set()).add(row["consumer"])
+        return {key: sorted(consumers) for key, consumers in found.items()}
+
+    def _part(self, cut: Cut, states: pa.Table, members: Members) -> Tables:
         return {
             "gold/who_blocked_whom": who_blocked_whom(cut),
             "gold/held_time": held_time(cut),
-            "gold/root_cause": root_cause(sweep_columns(cut, self.members), states),
+            "gold/root_cause": root_cause(cut.places, sweep_columns(cut, members), states),
         }
 
     def _states(self, steps: Coded) -> pa.Table:
@@ -111,14 +152,15 @@ class Answers:
             & (middle_ns < self.to_ns)
         )
         keys, totals = sums(
-            (middle_ns[rows] // self.width_ns, steps.codes["actor"][rows]),
+            (
+                middle_ns[rows] // self.width_ns,
+                *(steps.codes[name][rows] for name in ("actor", *BOOT)),
+            ),
             (end_ns - start_ns)[rows],
             *(steps.numbers[name][rows] for name in STATE_FIELDS),
         )
-        return pa.table(
-            [keys[0] * self.width_ns, text(steps.names, keys[1]), *totals],
-            schema=TIME_IN_STATE,
-        )
+        actor, *boot = (text(steps.names, key) for key in keys[1:])
+        return pa.table([keys[0] * self.width_ns, actor, *totals, *boot], schema=TIME_IN_STATE)
 
     def _cuts(self, edges: "_Edges") -> Iterator[Cut]:
         """The edges of so many buckets at a time that memory lasts, cut at their borders."""
@@ -150,10 +192,12 @@ class Answers:
 
 
 class _Edges(NamedTuple):
-    """Holds, and times without consumers, as they are."""
+    """Holds, and times without consumers, as they are. boot: in `boots`."""
 
     names: Sequence[str]
     reasons: Sequence[str]
+    boots: Sequence[tuple[str, str]]
+    boot: I64
     actor: I64
     peer: I64
     reason: I64
@@ -161,15 +205,20 @@ class _Edges(NamedTuple):
     end_ns: I64
 
     def of(self, wanted: Mask) -> "_Edges":
-        return _Edges(self.names, self.reasons, *(column[wanted] for column in self[2:]))
+        return _Edges(*self[:3], *(column[wanted] for column in self[3:]))
 
 
 def _edges(holds: pa.Table, steps: Coded) -> _Edges:
     found = coded(pa.concat_tables([holds, _unattended(steps)]).unify_dictionaries())
     used, reason = np.unique(found.codes["reason"], return_inverse=True)
+    boots, first, boot = np.unique(found.codes["boot_id"], return_index=True, return_inverse=True)
+    nodes = found.codes["node"][first]
+    pairs = zip(nodes.tolist(), boots.tolist(), strict=True)
     return _Edges(
         found.names,
         [found.names[code] for code in used.tolist()],
+        [(found.names[node], found.names[boot_id]) for node, boot_id in pairs],
+        boot,
         found.codes["actor"],
         found.codes["peer"],
         reason,
@@ -191,6 +240,7 @@ def _unattended(steps: Coded) -> pa.Table:
     always = pa.array(np.zeros(len(rows), np.int32))
     return pa.table(
         [
+            *(text(steps.names, steps.codes[name][rows]).dictionary_encode() for name in BOOT),
             groups.dictionary_encode(),
             pa.DictionaryArray.from_arrays(always, nobody),
             pa.DictionaryArray.from_arrays(always, reason),
@@ -210,10 +260,15 @@ def _cut(edges: _Edges, from_ns: int, to_ns: int, width_ns: int) -> Cut:
     whose, at = spread((end_ns - 1) // width_ns - first + 1)
     bucket = first[whose] + at
     there = there[whose]
+    known, place = np.unique(
+        bucket * max(1, len(edges.boots)) + edges.boot[there], return_inverse=True
+    )
+    bucket_ns, boot = np.divmod(known, max(1, len(edges.boots)))
     return Cut(
         edges.names,
         edges.reasons,
-        bucket * width_ns,
+        Places(edges.boots, boot, bucket_ns * width_ns),
+        place,
         edges.actor[there],
         edges.peer[there],
         edges.reason[there],
@@ -223,28 +278,38 @@ def _cut(edges: _Edges, from_ns: int, to_ns: int, width_ns: int) -> Cut:
 
 
 def who_blocked_whom(cut: Cut) -> pa.Table:
-    """Time per edge and bucket."""
+    """Time per edge and place."""
     rows = _of_victims(cut)
     keys, (blocked_ns,) = sums(
-        [column[rows] for column in cut[2:6]], (cut.end_ns - cut.start_ns)[rows]
+        [column[rows] for column in (cut.place, cut.actor, cut.peer, cut.reason)],
+        (cut.end_ns - cut.start_ns)[rows],
     )
+    bucket_ns, *boot = _placed(cut.places, keys[0])
     return pa.table(
         [
-            keys[0],
+            bucket_ns,
             text(cut.names, keys[1]),
             text(cut.names, keys[2]),
             text(cut.reasons, keys[3]),
             blocked_ns,
+            *boot,
         ],
         schema=WHO_BLOCKED_WHOM,
     )
 
 
+def _placed(places: Places, place: I64) -> list[pa.Array]:
+    """bucket_ns, node and boot_id of places, as columns."""
+    boot = places.boot[place]
+    names = zip(*places.boots, strict=True) if places.boots else ((), ())
+    return [pa.array(places.bucket_ns[place]), *(text(one, boot) for one in names)]
+
+
 def held_time(cut: Cut) -> pa.Table:
-    """Length of the union of each actor's intervals, per bucket."""
+    """Length of the union of each actor's intervals, per place."""
     rows = _of_victims(cut)
     victims, first, victim = np.unique(
-        together(cut.bucket[rows], cut.actor[rows]), return_index=True, return_inverse=True
+        together(cut.place[rows], cut.actor[rows]), return_index=True, return_inverse=True
     )
     ends = np.concatenate([cut.start_ns[rows], cut.end_ns[rows]])
     moments, rank = np.unique(ends, return_inverse=True)
@@ -252,10 +317,8 @@ def held_time(cut: Cut) -> pa.Table:
     held_ns = np.zeros(len(victims), np.int64)
     np.add.at(held_ns, victim, moments[end] - moments[start])
     pick = rows[first]
-    return pa.table(
-        [cut.bucket[pick], text(cut.names, cut.actor[pick]), held_ns],
-        schema=HELD_TIME,
-    )
+    bucket_ns, *boot = _placed(cut.places, cut.place[pick])
+    return pa.table([bucket_ns, text(cut.names, cut.actor[pick]), held_ns, *boot], schema=HELD_TIME)
 
 
 def _of_victims(cut: Cut) -> I64:
@@ -263,134 +326,36 @@ def _of_victims(cut: Cut) -> I64:
     return np.flatnonzero(is_victim[cut.actor])
 
 
-def root_cause(blame: Blame, states: pa.Table) -> pa.Table:
+def root_cause(places: Places, blame: Blame, states: pa.Table) -> pa.Table:
     """Blame as a table, with small windows named by `states`, the table of time in state."""
-    cause = _causes(blame, states)
+    cause = _causes(places, blame, states)
     columns = [[getattr(key, name) for key in blame.keys] for name in ("victim", "root", "path")]
     victim, root, path = (text(names, blame.key) for names in columns)
+    bucket_ns, *boot = _placed(places, blame.place)
     return pa.table(
-        [blame.bucket, victim, root, cause, path, blame.blamed_ns],
-        schema=ROOT_CAUSE,
+        [bucket_ns, victim, root, cause, path, blame.blamed_ns, *boot], schema=ROOT_CAUSE
     )
 
 
-def _causes(blame: Blame, states: pa.Table) -> pa.Array:
+def _causes(places: Places, blame: Blame, states: pa.Table) -> pa.Array:
     """Only a stage that seems slow can be one in front of which the window is small."""
     names = [key.cause for key in blame.keys]
     causes = np.array(names, dtype=object)[blame.key]
     is_slow = np.array([name == SLOW for name in names], np.bool_)
     rows = np.flatnonzero(is_slow[blame.key])
-    columns = (blame.bucket, blame.key, blame.blamed_ns)
+    columns = (blame.place, blame.key, blame.blamed_ns)
+    bucket_ns, boot = places.bucket_ns.tolist(), places.boot.tolist()
     slow = [
-        BlameRow(bucket, key.victim, key.root, key.cause, key.path, blamed_ns)
-        for bucket, key, blamed_ns in (
-            (bucket, blame.keys[at], blamed_ns)
-            for bucket, at, blamed_ns in zip(*(one[rows].tolist() for one in columns), strict=True)
+        BlameRow(
+            bucket_ns[place], key.victim, key.root, key.cause, key.path, blamed_ns,
+            *places.boots[boot[place]],
         )
-    ]
+        for place, key, blamed_ns in (
+            (place, blame.keys[at], blamed_ns)
+            for place, at, blamed_ns in zip(*(one[rows].tolist() for one in columns), strict=True)
+        )
+    ]  # fmt: skip
     roots = pc.is_in(states["actor"], pa.array(sorted({row.root for row in slow}), pa.string()))
     known = [StateRow(**row) for row in states.filter(roots).to_pylist()]
     causes[rows] = [row.cause for row in name_small_windows(slow, known)]
     return pa.array(causes, pa.string())
-
-
-def latency_sketch(spans: DataFrame, bucket_ns: int) -> DataFrame:
-    """Latencies of the messages of one bucket, in a form that can be added up: see `quantiles`."""
-    measured = (
-        spans.where(F.col("published_ns").isNotNull())
-        .select(
-            (F.col("first_ns") - F.col("first_ns") % bucket_ns).alias("bucket_ns"),
-            "phase",
-            "queue",
-            F.explode(
-                F.create_map(
-                    F.lit(MEASURES[0]),
-                    F.col("confirmed_ns") - F.col("published_ns"),
-                    F.lit(MEASURES[1]),
-                    F.col("delivered_ns") - F.col("published_ns"),
-                )
-            ).alias("measure", "length_ns"),
-        )
-        .where(F.col("length_ns").isNotNull())
-    )
-    return _sketched(measured, "bucket_ns", "phase", "queue", "measure")
-
-
-def _sketched(lengths: DataFrame, *keys: str) -> DataFrame:
-    return lengths.groupBy(*keys).agg(
-        F.count("*").alias("messages"),
-        F.max("length_ns").alias("max_ns"),
-        F.kll_sketch_agg_bigint("length_ns", SKETCH_SIZE).alias("sketch"),
-    )
-
-
-def _merged(sketches: DataFrame, *keys: str) -> DataFrame:
-    return sketches.groupBy(*keys).agg(
-        F.sum("messages").alias("messages"),
-        F.max("max_ns").alias("max_ns"),
-        F.kll_merge_agg_bigint("sketch", SKETCH_SIZE).alias("sketch"),
-    )
-
-
-def _quantile(rank: float) -> Column:
-    if rank >= 1.0:
-        return F.col("max_ns").cast("double")
-    return F.kll_sketch_get_quantile_bigint("sketch", F.lit(rank)).cast("double")
-
-
-def latency(sketches: DataFrame) -> DataFrame:
-    """Percentiles per phase, queue and measure, from the sketches of all buckets."""
-    names = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
-    keys = ("phase", "queue", "measure")
-    parts = [_quantile(rank).alias(name) for name, rank in zip(names, PERCENTILES, strict=True)]
-    return _merged(sketches, *keys).select(*keys, "messages", *parts)
-
-
-def stage_cdf(latencies: DataFrame | None, holds: DataFrame | None) -> DataFrame:
-    """The distribution of each stage's times, at the ranks of CDF_RANKS. One of both is needed."""
-    columns = ("stage", "messages", "max_ns", "sketch")
-    found = [] if holds is None else [holds.select(*columns)]
-    if latencies is not None:
-        found.append(latencies.withColumnRenamed("measure", "stage").select(*columns))
-    both = found[0] if len(found) == 1 else found[0].unionByName(found[1])
-    points = [
-        F.struct(F.lit(rank).alias("rank"), _quantile(rank).alias("value_ns")) for rank in CDF_RANKS
-    ]
-    return (
-        _merged(both, "stage")
-        .select("stage", F.col("messages").alias("samples"), F.explode(F.array(*points)).alias("p"))
-        .select("stage", "samples", "p.rank", "p.value_ns")
-    )
-
-
-def throughput(messages: DataFrame, origin_ns: int) -> DataFrame:
-    """Messages that reached each stage, per queue and 250 ms; a bucket starts at `origin_ns`."""
-    bucket = F.col("t_ns") - F.pmod(F.col("t_ns") - F.lit(origin_ns), F.lit(THROUGHPUT_BUCKET_NS))
-    return messages.groupBy(bucket.alias("bucket_ns"), "queue").agg(
-        *(
-            F.count(F.when(F.col("stage") == stage, 1)).alias(stage)
-            for stage in ("published", "confirmed", "delivered", "acked")
-        )
-    )
-
-
-def integrity(spans: DataFrame, bucket_ns: int) -> DataFrame:
-    """What became of the messages of each queue, by the bucket in which each was first seen."""
-    bucket = (F.col("first_ns") - F.col("first_ns") % bucket_ns).alias("bucket_ns")
-    confirmed = F.col("confirmed_ns").isNotNull()
-    facts = {
-        "published": F.lit(True),
-        "confirmed": confirmed,
-        "refused": F.col("refused"),
-        "unanswered": ~confirmed & ~F.col("refused"),
-        "delivered": F.col("deliveries") > 0,
-        "lost": confirmed & (F.col("deliveries") == 0),
-    }
-    return (
-        spans.where(F.col("published_ns").isNotNull())
-        .groupBy(bucket, "queue")
-        .agg(
-            *(F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()),
-            F.sum(F.greatest(F.col("deliveries") - 1, F.lit(0))).alias("duplicated"),
-        )
-    )

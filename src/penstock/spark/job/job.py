@@ -8,21 +8,23 @@ traces and percentiles are left to it.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.spark.input.bronze import MESSAGES
 from penstock.spark.input.parse import UNREADABLE
-from penstock.spark.input.pipeline_input import PipelineInput, as_input
-from penstock.spark.job import gold_tables, silver_tables
+from penstock.spark.input.pipeline_input import PipelineInput, as_inputs
+from penstock.spark.job import message_tables
 from penstock.spark.job.backlog import See
 from penstock.spark.job.event_tables import EVENT_TABLES, TABLES_AT_A_TIME, EventTables
-from penstock.spark.job.query import Query
+from penstock.spark.job.query import Queries
+from penstock.spark.job.tasks import Target, write_frame
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
 from penstock.spark.tables.loading import present
 from penstock.spark.tables.store import EVENTS, TableStore, open_store
@@ -53,16 +55,16 @@ class Frame(NamedTuple):
 
 
 class SparkJob:
-    """One directory of input into one directory of tables, as often as `update` is called.
+    """Inputs into one directory of tables, as often as `update` is called.
 
-    bucket_ns: width of the buckets of blame; origin_ns: where buckets of throughput begin. Both
-    must be the same whenever the same tables are gone on with.
+    places: directories and streams; bucket_ns: width of the buckets of blame; origin_ns: where
+    buckets of throughput begin. Both must be the same whenever the same tables are gone on with.
     """
 
     def __init__(
         self,
         spark: SparkSession,
-        input_place: Path | PipelineInput,
+        places: Path | PipelineInput | Sequence[PipelineInput],
         tables_dir: Path,
         bucket_ns: int,
         origin_ns: int = 0,
@@ -73,10 +75,10 @@ class SparkJob:
         self.origin_ns = origin_ns
         self._is_changed = False
         self.upkeep = Upkeep(self.store)
-        self._query = Query(spark, as_input(input_place), self.store)
+        self._queries = Queries(spark, as_inputs(places), self.store)
 
         def begun(step: str) -> None:
-            self._query.step = step
+            self._queries.step = step
 
         self._events = EventTables(spark, self.store, bucket_ns, begun)
 
@@ -88,15 +90,20 @@ class SparkJob:
         What comes meanwhile is left for the next call: a live broker says something every second.
         """
         self._is_changed = self._derive()
-        self._query.drain(self._taken, see)
+        self._queries.drain(self._taken, see)
         self._is_changed = self._merge() or self._is_changed
         return self._is_changed
 
-    def follow(self, period_s: float, told: Callable[[int], None]) -> None:
+    def follow(
+        self,
+        period_s: float,
+        told: Callable[[int], None],
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
         """Go on with what comes, a batch every `period_s`, until KeyboardInterrupt, which is passed
         on. told: of every batch how many rows it had, once all tables have them, but those that
         are merged: a batch that comes too soon after a merge leaves it to a later one, or to the
-        next run. Raises: OperatorError."""
+        next run; say: told when a broker goes away, which is waited for. Raises: OperatorError."""
         self._derive()
         self._merge()
         due_s = 0.0
@@ -111,7 +118,7 @@ class SparkJob:
                 due_s = ended_s + MERGE_REST * (ended_s - began_s)
             told(count)
 
-        self._query.follow(period_s, taken)
+        self._queries.follow(period_s, taken, say)
 
     def _taken(self, count: int) -> None:
         """`count` rows more are in bronze."""
@@ -154,7 +161,7 @@ class SparkJob:
             batch,
             from_ns,
             Frame(
-                "silver/message_span", "first_ns", lambda: silver_tables.message_span(fresh_ones)
+                "silver/message_span", "first_ns", lambda: message_tables.message_span(fresh_ones)
             ),
         )
         spans = self._read("silver/message_span").where(F.col("first_ns") >= from_ns)
@@ -163,9 +170,11 @@ class SparkJob:
             batch,
             from_ns,
             Frame(
-                "gold/latency_sketch", "bucket_ns", lambda: gold_tables.latency_sketch(spans, width)
+                "gold/latency_sketch",
+                "bucket_ns",
+                lambda: message_tables.latency_sketch(spans, width),
             ),
-            Frame("gold/integrity", "bucket_ns", lambda: gold_tables.integrity(spans, width)),
+            Frame("gold/integrity", "bucket_ns", lambda: message_tables.integrity(spans, width)),
         )
         counted = everything.where(F.col("t_ns") >= counted_ns)
         self._replace(
@@ -174,7 +183,7 @@ class SparkJob:
             Frame(
                 "gold/throughput",
                 "bucket_ns",
-                lambda: gold_tables.throughput(counted, self.origin_ns),
+                lambda: message_tables.throughput(counted, self.origin_ns),
             ),
         )
         messages.unpersist()
@@ -199,15 +208,18 @@ class SparkJob:
         latencies = self._maybe("gold/latency_sketch")
         holds = self._maybe("gold/hold_sketch")
         if latencies is not None:
-            table = gold_tables.latency(latencies).toArrow()
+            table = message_tables.latency(latencies).toArrow()
             self.store.replace("gold/latency", table, batch)
-        self.store.replace(MERGED, gold_tables.stage_cdf(latencies, holds).toArrow(), batch)
+        self.store.replace(MERGED, message_tables.stage_cdf(latencies, holds).toArrow(), batch)
         return True
 
     def _replace(self, batch: int, from_ns: int, *tables: Frame) -> None:
         def write(one: Frame) -> None:
             rows = one.make().where(F.col(one.column) >= from_ns)
-            self.store.replace(one.name, rows.toArrow(), batch, one.column, from_ns)
+            schema = to_arrow_schema(rows.schema, timezone="UTC")
+            target = Target(str(self.store.place(one.name)), schema, one.column, from_ns)
+            made = write_frame(rows, one.name, target, batch)
+            self.store.exchange(one.name, made.files, schema, batch, one.column, from_ns)
 
         with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
             list(pool.map(write, tables))

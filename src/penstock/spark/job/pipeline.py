@@ -21,15 +21,14 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.base.errors import OperatorError
 from penstock.spark.blame.blame import QUEUES, blamed, held_kinds
-from penstock.spark.input.pipeline_input import PipelineInput
-from penstock.spark.input.stream_input import InputAway
+from penstock.spark.input.pipeline_input import PipelineInput, run_of
 from penstock.spark.java import JavaHome, find_java
 from penstock.spark.job.about import About, read_about, write_about
 from penstock.spark.job.backlog import See
 from penstock.spark.report.report import write_report
 from penstock.spark.report.summary import Summary, TableSource, summarise
 from penstock.spark.schema.formats import RunDescription
-from penstock.spark.schema.rows import BlameRow, Tables, renamed
+from penstock.spark.schema.rows import BlameRow, Tables, nodes_of, renamed
 
 if TYPE_CHECKING:
     from penstock.spark.job.job import SparkJob
@@ -58,8 +57,12 @@ def report(tables_dir: Path, output_dir: Path) -> Summary:
     from penstock.spark.tables.loading import load_names
     from penstock.spark.tables.store import existing_store
 
-    names = {**load_names(existing_store(tables_dir)), **about.run.names}
-    tables = renamed(stored_tables(tables_dir), names)
+    tables = stored_tables(tables_dir)
+    names = load_names(existing_store(tables_dir))
+    # A run knows the names of its own clients, and only its own brokers have them.
+    nodes = {one.node for one in about.run.brokers} or nodes_of(tables)
+    names |= {node: {**names.get(node, {}), **about.run.names} for node in nodes}
+    tables = renamed(tables, names)
     summary = summarise(tables, about.run, about.source, about.bucket_ns)
     try:
         output_dir.mkdir(parents=True, exist_ok=True)
@@ -101,12 +104,14 @@ def spark_java() -> JavaHome:
 
 
 class Updater:
-    """Brings the tables of one directory up to one input, by a job in a session of Spark. note:
+    """Brings the tables of one directory up to its inputs, by a job in a session of Spark. note:
     which Spark, on which Java, where."""
 
-    def __init__(self, job: "SparkJob", place: PipelineInput, tables_dir: Path, note: str) -> None:
+    def __init__(
+        self, job: "SparkJob", places: Sequence[PipelineInput], tables_dir: Path, note: str
+    ) -> None:
         self._job = job
-        self._place = place
+        self._places = places
         self._tables_dir = tables_dir
         self._note = note
 
@@ -123,7 +128,8 @@ class Updater:
             ) from fault
 
     def follow(self, period_s: float, say: Callable[[str], None]) -> None:
-        """Go on with what comes; a line for every batch. Raises: OperatorError."""
+        """Go on with what comes; a line for every batch, and one when a broker is away, which is
+        waited for. Raises: OperatorError."""
         ended_s = time.monotonic()
 
         def told(count: int) -> None:
@@ -132,7 +138,7 @@ class Updater:
             began_s, ended_s = ended_s, time.monotonic()
             say(line_of(recent_blame(self._tables_dir, about), about, count, ended_s - began_s))
 
-        self._job.follow(period_s, told)
+        self._job.follow(period_s, told, say)
 
     def keep(self, keep_ns: int | None, bronze_ns: int | None) -> None:
         """How old tables, and bronze, may become while it runs; None for any age."""
@@ -142,27 +148,31 @@ class Updater:
         """Write down what the tables are made of. Raises: OSError."""
         self._tables_dir.mkdir(parents=True, exist_ok=True)
         source = TableSource(self._note, *self._job.counts())
-        about = About(source, self._job.bucket_ns, self._job.origin_ns, self._place.run())
+        about = About(source, self._job.bucket_ns, self._job.origin_ns, run_of(self._places))
         write_about(self._tables_dir, about)
         return about
 
 
 @contextmanager
 def open_updater(
-    place: PipelineInput, tables_dir: Path, java: JavaHome, bucket_ns: int, master: str = ""
+    places: Sequence[PipelineInput],
+    tables_dir: Path,
+    java: JavaHome,
+    bucket_ns: int,
+    master: str = "",
 ) -> Iterator[Updater]:
     """An updater, with its Spark session. bucket_ns: width of the buckets of blame, a second for
     minutes of data, ten for hours; master: where Spark runs, "" for this machine.
     Raises: OperatorError."""
-    origin_ns = origin_of(tables_dir, place.run(), bucket_ns)
+    origin_ns = origin_of(tables_dir, run_of(places), bucket_ns)
     # Spark is an optional, heavy dependency: what reads tables alone must not import it.
     from penstock.spark.job.job import SparkJob
     from penstock.spark.session.session import open_session
 
     with open_session(java, master) as spark:
-        job = SparkJob(spark, place, tables_dir, bucket_ns, origin_ns)
+        job = SparkJob(spark, places, tables_dir, bucket_ns, origin_ns)
         where = f"Java {java.version} ({java.source}) · {spark.sparkContext.master}"
-        yield Updater(job, place, tables_dir, f"pyspark {spark.version} · {where}")
+        yield Updater(job, places, tables_dir, f"pyspark {spark.version} · {where}")
 
 
 def origin_of(tables_dir: Path, run: RunDescription, bucket_ns: int) -> int:
@@ -178,33 +188,6 @@ def origin_of(tables_dir: Path, run: RunDescription, bucket_ns: int) -> int:
             "another --tables directory"
         )
     return before.origin_ns
-
-
-def follow(
-    attempt: Callable[[float, Callable[[str], None]], None],
-    period_s: float,
-    say: Callable[[str], None],
-) -> None:
-    """`attempt`, as Updater.follow, again and again until a KeyboardInterrupt, which is passed on;
-    `say` is told its lines. A broker that is away is waited for, once it has been there.
-    Raises: OperatorError."""
-    has_been_there = is_away = False
-
-    def told(line: str) -> None:
-        nonlocal has_been_there, is_away
-        has_been_there, is_away = True, False
-        say(line)
-
-    while True:
-        try:
-            attempt(period_s, told)
-        except InputAway as fault:
-            if not has_been_there:
-                raise
-            if not is_away:
-                say(f"{fault}; it is tried again every {period_s:g} s")
-            is_away = True
-        time.sleep(period_s)
 
 
 def recent_blame(tables_dir: Path, about: About) -> list[BlameRow]:

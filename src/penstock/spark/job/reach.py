@@ -8,11 +8,10 @@ A hold that is open for an hour reaches no further than that: tables are exchang
 end. Only what comes late, behind events that were known already, reaches further, by a sample.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +20,9 @@ from penstock.spark.input import parse
 from penstock.spark.input.event_slice import FIRST_NS, SAMPLES, UP, read_events
 from penstock.spark.schema.arrow_columns import (
     BLOCK_INTERVAL,
+    BOOT,
     CONSUMER,
+    COVERAGE,
     LAST_SEEN,
     SAMPLE_STEP,
     TRIPLE,
@@ -33,92 +34,207 @@ from penstock.spark.schema.arrow_columns import (
 
 _HOLD: Final = ("boot_id", *TRIPLE)
 _SAMPLED: Final = ("boot_id", "actor", "kind")
+_MEMBER: Final = ["boot_id", "consumer", "group"]
+_OF_BOUNDS: Final = pa.schema([parse.EVENTS.field(name) for name in (*BOOT, "seq", "t_ns")])
 _BOUNDS: Final = pa.schema(
-    [parse.EVENTS.field(name) for name in ("boot_id", "kind", "seq", "t_ns", "batch")]
+    [parse.EVENTS.field(name) for name in (*BOOT, "kind", "seq", "t_ns", "batch")]
 )
+_UP: Final = pa.schema([parse.EVENTS.field(name) for name in ("boot_id", "actor")])
 _ENDED: Final = pa.schema([parse.EVENTS.field(name) for name in (*_HOLD, "t_ns", "amount")])
 _TAKEN: Final = pa.schema([parse.EVENTS.field(name) for name in (*_SAMPLED, "t_ns")])
 _NEW: Final = pa.schema(
-    [parse.EVENTS.field(name) for name in (*_HOLD, "kind", "seq", "t_ns", "amount", "batch")]
+    [
+        parse.EVENTS.field(name)
+        for name in ("node", *_HOLD, "kind", "seq", "t_ns", "amount", "batch")
+    ]
 )
 _OPEN: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in (*_HOLD, "start_ns")])
-_SINCE: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in ("actor", "start_ns")])
+_SINCE: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in ("boot_id", "actor", "start_ns")])
 _BORDERS: Final = pa.schema([SAMPLE_STEP.field(name) for name in ("start_ns", "end_ns")])
 
 
+REPLACED_NS: Final = 600_000_000_000
+"""After which a boot is over when another of its node is there: files come in the order of their
+names."""
+
+SILENT_NS: Final = 86_400_000_000_000
+"""After which it is over when it has said nothing, while others have."""
+
+
+class End(NamedTuple):
+    """The last event of a boot."""
+
+    node: str
+    seq: int
+    t_ns: int
+
+
 class Reach(NamedTuple):
-    """from_ns: the moment; last_ns: when the last event of each boot was that has new ones, and
-    which sequence it has."""
+    """from_ns: the moment; last: of each boot that has new events, the last.
+
+    earlier_ns: when the first of the samples was from which steps lead behind the moment; alive:
+    the last events of the boots whose actors are remembered; over: when those of the others were
+    that have something behind the moment."""
 
     from_ns: int
-    last: dict[str, tuple[int, int]]
+    last: dict[str, End]
+    earlier_ns: int
+    alive: dict[str, End]
+    over: dict[str, int]
+
+
+Scanned = dict[str, pa.Table]
+"""What a task has found in new events; no table of it is longer than there are actors, but for the
+ends of holds that began before the file did."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The part of a task: files of bronze, of which the events after batch `known` are new."""
+
+    files: tuple[str, ...]
+    known: int
+
+    def __call__(self) -> Scanned:
+        """Raises: OSError."""
+        # Before anything is known nobody asks what they were.
+        columns = _NEW if self.known >= 0 else _BOUNDS
+        parts = [read_events(file, columns, FIRST_NS) for file in self.files]
+        new = pa.concat_tables([coded_schema(columns).empty_table(), *parts])
+        new = new.unify_dictionaries().combine_chunks()
+        new = new.filter(pc.greater(new["batch"], self.known))
+        if self.known < 0:
+            return {"bounds": _bounds(new)}
+        return {
+            "bounds": _bounds(new),
+            "first": _plain(
+                new.filter(pa.array(_is(new["kind"], *SAMPLES))).select(_TAKEN.names), _TAKEN
+            )
+            .group_by(list(_SAMPLED))
+            .aggregate([("t_ns", "min")]),
+            "ended": _ended(new),
+            "named": _named(new),
+            "up": _plain(
+                new.filter(pa.array(_is(new["kind"], UP))).select(["boot_id", "actor"]), _UP
+            )
+            .group_by(["boot_id", "actor"])
+            .aggregate([]),
+        }
+
+
+def _bounds(new: pa.Table) -> pa.Table:
+    return (
+        new.select(_OF_BOUNDS.names)
+        .cast(_OF_BOUNDS)
+        .group_by(["boot_id", "node"])
+        .aggregate([("t_ns", "min"), ("t_ns", "max"), ("seq", "min"), ("seq", "max")])
+    )
+
+
+def _ended(new: pa.Table) -> pa.Table:
+    """The holds that ended and began before all that is new here."""
+    before_ns = pc.min(new["t_ns"]).as_py() or 0
+    began = pc.subtract(new["t_ns"], pc.max_element_wise(new["amount"], 0))
+    is_ended = _is(new["kind"], "gate_opened") & pc.less(began, before_ns).to_numpy()
+    return _plain(new.filter(pa.array(is_ended)).select(_ENDED.names), _ENDED)
+
+
+def _named(new: pa.Table) -> pa.Table:
+    """Consumers and the groups that they are of."""
+    found: set[tuple[str, str, str]] = set()
+    for one, other in (("actor", "peer"), ("peer", "actor")):
+        is_named = named(new[one], lambda name: name.startswith("consumer:"))
+        pairs = new.filter(pa.array(is_named)).group_by(["boot_id", one, other]).aggregate([])
+        for row in pairs.to_pylist():
+            if group_of(row[other]):
+                found.add((row["boot_id"], row[one], group_of(row[other])))
+    columns = list(zip(*sorted(found), strict=True)) or [(), (), ()]
+    return pa.table([pa.array(column, pa.string()) for column in columns], names=_MEMBER)
 
 
 @dataclass(frozen=True)
 class Horizon:
-    """The reach of the events after batch `known` of bronze. The work of one task: the driver reads
-    no events.
+    """The reach of the events after batch `known` of bronze. The work of tasks: the driver reads no
+    events.
 
-    events: files of bronze with new events; holds, steps, consumers, seen: those of silver tables;
-    width_ns: of a bucket; is_torn: some tables know more than others."""
+    events: files of bronze with new events; holds, steps, consumers, seen, coverage: those of other
+    tables; width_ns: of a bucket; is_torn: some tables know more than others."""
 
     events: tuple[str, ...]
     holds: tuple[str, ...]
     steps: tuple[str, ...]
     consumers: tuple[str, ...]
     seen: tuple[str, ...]
+    coverage: tuple[str, ...]
     known: int
     width_ns: int
     is_torn: bool
 
     def __call__(self) -> Reach:
-        """Raises: OSError."""
-        new = self._new()
-        bounds = new.group_by("boot_id").aggregate(
-            [("t_ns", "min"), ("t_ns", "max"), ("seq", "min"), ("seq", "max")]
-        )
-        fresh = {row.pop("boot_id"): row for row in bounds.to_pylist()}
-        last = {boot: (row["seq_max"], row["t_ns_max"]) for boot, row in fresh.items()}
+        """All of it at once. Raises: OSError."""
+        return self.reach([Scan(self.events, self.known)()])
+
+    def reach(self, parts: Sequence[Scanned]) -> Reach:
+        """What follows from what tasks have found. Raises: OSError."""
+        found = {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
+        fresh = _whole(found["bounds"])
+        last = {
+            boot: End(row["node"], row["seq_max"], row["t_ns_max"]) for boot, row in fresh.items()
+        }
         if self.known < 0 or not fresh:
-            return Reach(0, last)
+            return Reach(0, last, 0, _remembered(last, last), {})
         seen = _plain(read(self.seen, LAST_SEEN, pc.scalar(True)), LAST_SEEN)
         ends = {
-            row["boot_id"]: (row["seq"], row["t_ns"])
+            row["boot_id"]: End(row["node"], row["seq"], row["t_ns"])
             for row in seen.filter(pc.equal(seen["kind"], "")).to_pylist()
-            if row["boot_id"] in fresh
         }
-        moments = [
-            *(row["t_ns_min"] for row in fresh.values()),
-            *(t_ns for _, t_ns in ends.values()),
-            *_stepped(new, seen),
-            *self._joined(new),
+        moments = [row["t_ns_min"] for row in fresh.values()]
+        for row in self._forgotten(fresh.keys() - ends.keys()):
+            # Nothing is known of its actors, so all of its life is made again.
+            ends[row["boot_id"]] = End(row["node"], row["high_max"], row["last_ns_max"])
+            moments.append(row["bucket_ns_min"])
+        steps = _stepped(found["first"], seen)
+        moments += [
+            *(end.t_ns for boot, end in ends.items() if boot in fresh),
+            *steps.moments,
+            *self._joined(found["named"], found["up"]),
         ]
-        moments += self._lone(new, min(moments))
+        moments += self._lone(found["ended"], min(moments))
         from_ns = self._floor(min(moments))
-        if any(fresh[boot]["seq_min"] <= seq for boot, (seq, _) in ends.items()):
+        if any(fresh[boot]["seq_min"] <= end.seq for boot, end in ends.items() if boot in fresh):
             from_ns = 0 if self.is_torn else self._floor(self._before(from_ns))
-        return Reach(from_ns, {boot: max(end, ends.get(boot, end)) for boot, end in last.items()})
+        last = {boot: max(end, ends.get(boot, end)) for boot, end in last.items()}
+        ends |= last
+        alive = _remembered(ends, last)
+        return Reach(
+            from_ns,
+            last,
+            min(self._before(from_ns), *(t_ns for t_ns in steps.began if t_ns < from_ns), from_ns),
+            alive,
+            {row["boot_id"]: row["last_ns_max"] for row in self._behind(from_ns)}
+            | {boot: end.t_ns for boot, end in ends.items() if boot not in alive},
+        )
 
     def _floor(self, t_ns: int) -> int:
         return max(0, t_ns - t_ns % self.width_ns)
 
-    def _new(self) -> pa.Table:
-        """The new events, texts as dictionaries: most of them are only counted here. Before
-        anything is known nobody asks what they were."""
-        columns = _NEW if self.known >= 0 else _BOUNDS
-        parts = [read_events(file, columns, FIRST_NS) for file in self.events]
-        found = pa.concat_tables([coded_schema(columns).empty_table(), *parts])
-        found = found.unify_dictionaries().combine_chunks()
-        return found.filter(pc.greater(found["batch"], self.known))
+    def _forgotten(self, boots: Collection[str]) -> list[dict[str, Any]]:
+        """What is known of boots that are not remembered, if they were there before."""
+        if not boots:
+            return []
+        return _lives(read(self.coverage, COVERAGE, pc.field("boot_id").isin(sorted(boots))))
 
-    def _lone(self, new: pa.Table, before_ns: int) -> Iterator[int]:
+    def _behind(self, from_ns: int) -> list[dict[str, Any]]:
+        """The boots that have something behind a moment."""
+        return _lives(read(self.coverage, COVERAGE, pc.field("bucket_ns") >= from_ns))
+
+    def _lone(self, ended: pa.Table, before_ns: int) -> Iterator[int]:
         """When the holds began that ended, but for those that are known to be open: of such as
         began before `before_ns`, as the others reach no further."""
-        began = pc.subtract(new["t_ns"], pc.max_element_wise(new["amount"], 0))
-        is_ended = _is(new["kind"], "gate_opened") & pc.less(began, before_ns).to_numpy()
-        if not np.any(is_ended):
+        began = pc.subtract(ended["t_ns"], pc.max_element_wise(ended["amount"], 0))
+        ended = ended.filter(pc.less(began, before_ns)).combine_chunks()
+        if not len(ended):
             return
-        ended = _plain(new.filter(pa.array(is_ended)).select(_ENDED.names), _ENDED)
         is_open = pc.field("closed_by") == "end_of_data"
         known = _plain(read(self.holds, _OPEN, is_open), _OPEN)
         ended = ended.join(known, list(_HOLD), join_type="left outer")
@@ -128,23 +244,20 @@ class Horizon:
             began = pc.subtract(ended["t_ns"], pc.max_element_wise(ended["amount"], 0))
             yield pc.min(began).as_py()
 
-    def _joined(self, new: pa.Table) -> Iterator[int]:
+    def _joined(self, members: pa.Table, up: pa.Table) -> Iterator[int]:
         """Since when consumers were held that turn out to be those of a queue."""
-        pairs: set[tuple[str, str]] = set()
-        for one, other in (("actor", "peer"), ("peer", "actor")):
-            is_named = named(new[one], lambda name: name.startswith("consumer:"))
-            pairs_ = new.filter(pa.array(is_named)).group_by([one, other]).aggregate([])
-            for row in pairs_.to_pylist():
-                if group_of(row[other]):
-                    pairs.add((row[one], group_of(row[other])))
-        known = read(self.consumers, CONSUMER, pc.scalar(True)).select(["consumer", "group"])
-        before = {(row["consumer"], row["group"]) for row in known.to_pylist()}
-        ups = new.filter(pa.array(_is(new["kind"], UP)))["actor"]
+        pairs = {tuple(row.values()) for row in members.to_pylist()}
+        if not pairs:
+            return
+        is_one = pc.field("boot_id").isin(sorted({one[0] for one in pairs}))
+        known = read(self.consumers, CONSUMER, is_one).to_pylist()
+        before = {(row["boot_id"], row["consumer"], row["group"]) for row in known}
         # One that came up just now, and was of no queue before, has been held by nobody.
-        names = {one for one, _ in pairs - before}
-        names -= set(ups.to_pylist()) - {one for one, _ in before}
-        if names:
-            is_one = pc.field("actor").isin(sorted(names))
+        names = {one[:2] for one in pairs - before}
+        names -= {tuple(row.values()) for row in up.to_pylist()} - {one[:2] for one in before}
+        for boot_id in {one[0] for one in names}:
+            actors = sorted(actor for boot, actor in names if boot == boot_id)
+            is_one = (pc.field("boot_id") == boot_id) & pc.field("actor").isin(actors)
             began = pc.min(read(self.holds, _SINCE, is_one)["start_ns"]).as_py()
             if began is not None:
                 yield began
@@ -156,17 +269,59 @@ class Horizon:
         return from_ns if began is None else min(from_ns, began)
 
 
-def _stepped(new: pa.Table, seen: pa.Table) -> Iterator[int]:
-    """Where the time of steps belongs that new samples end."""
-    samples = new.filter(pa.array(_is(new["kind"], *SAMPLES))).select(_TAKEN.names)
-    first = _plain(samples, _TAKEN).group_by(list(_SAMPLED)).aggregate([("t_ns", "min")])
+class _Steps(NamedTuple):
+    """moments: where the time of steps belongs that new samples end; began: where they begin."""
+
+    moments: list[int]
+    began: list[int]
+
+
+def _stepped(first: pa.Table, seen: pa.Table) -> _Steps:
+    first = first.group_by(list(_SAMPLED)).aggregate([("t_ns_min", "min")])
     steps = seen.join(first, list(_SAMPLED), join_type="inner")
+    if not len(steps):
+        return _Steps([], [])
     is_time = pc.equal(steps["kind"], "time_sample")
-    middle_ns = pc.divide(pc.add(steps["t_ns"], steps["t_ns_min"]), 2)
+    until = steps["t_ns_min_min"]
+    middle_ns = pc.divide(pc.add(steps["t_ns"], until), 2)
     is_empty = pc.equal(steps["consumers"], 0)
-    places = pc.if_else(is_time, middle_ns, pc.if_else(is_empty, steps["t_ns"], steps["t_ns_min"]))
-    if len(places):
-        yield pc.min(places).as_py()
+    places = pc.if_else(is_time, middle_ns, pc.if_else(is_empty, steps["t_ns"], until))
+    return _Steps([pc.min(places).as_py()], [pc.min(steps["t_ns"]).as_py()])
+
+
+def _whole(bounds: pa.Table) -> dict[str, dict[str, Any]]:
+    """Of each boot the first and the last, over all parts."""
+    found = bounds.group_by(["boot_id", "node"]).aggregate(
+        [(f"{name}_{end}", end) for name in ("t_ns", "seq") for end in ("min", "max")]
+    )
+    names = {f"{name}_{end}_{end}": f"{name}_{end}" for name in ("t_ns", "seq")
+             for end in ("min", "max")}  # fmt: skip
+    found = found.rename_columns([names.get(one, one) for one in found.column_names])
+    return {row.pop("boot_id"): row for row in found.to_pylist()}
+
+
+def _lives(coverage: pa.Table) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        coverage.group_by(["boot_id", "node"])
+        .aggregate([("bucket_ns", "min"), ("high", "max"), ("last_ns", "max")])
+        .to_pylist()
+    )
+    return found
+
+
+def _remembered(ends: Mapping[str, End], fresh: Collection[str]) -> dict[str, End]:
+    """The boots whose actors may go on: those that have new events, and of the others those that
+    no later one of their node has taken the place of, unless they have been silent for long."""
+    newest: dict[str, int] = {}
+    for end in ends.values():
+        newest[end.node] = max(newest.get(end.node, end.t_ns), end.t_ns)
+    now_ns = max(newest.values(), default=0)
+    return {
+        boot: end
+        for boot, end in ends.items()
+        if boot in fresh
+        or (newest[end.node] - end.t_ns <= REPLACED_NS and now_ns - end.t_ns <= SILENT_NS)
+    }
 
 
 def _is(column: pa.ChunkedArray, *texts: str) -> Mask:

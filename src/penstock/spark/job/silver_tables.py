@@ -1,8 +1,8 @@
-"""Silver tables: intervals, samples and message spans, made of bronze by tasks with arrays.
+"""Silver tables: intervals and samples, made of bronze by tasks with arrays.
 
 The rules are those of the oracle in `tests/spark`, which the tests compare this file with.
 The input is a slice (`facts.py`), sorted by sequence number: the events of some actors from a
-moment on. What ends in it comes out. Trace lines become one row a message.
+moment on. What ends in it comes out.
 """
 
 from typing import Final
@@ -10,13 +10,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from penstock.spark.blame.blame import group_of
 from penstock.spark.input.event_slice import LIVES, SAMPLES, UP, Slice, by_group
 from penstock.spark.schema.arrow_columns import (
     ALARM_INTERVAL,
+    BOOT,
     CONSUMER,
     COVERAGE,
     DEPTHS,
@@ -51,6 +50,7 @@ def alarm_interval(found: Slice) -> pa.Table:
             t_ns[is_set],
             end_ns[is_set],
             is_last[is_set],
+            found.texts("node", rows),
         ],
         schema=ALARM_INTERVAL,
     )
@@ -69,7 +69,7 @@ def sample_step(found: Slice) -> pa.Table:
     t_ns = found.numbers["t_ns"]
     return pa.table(
         [
-            *(found.texts(name, first) for name in ("boot_id", "actor", "kind")),
+            *(found.texts(name, first) for name in (*BOOT, "actor", "kind")),
             t_ns[first],
             t_ns[then],
             found.numbers["consumers"][first],
@@ -93,23 +93,26 @@ def _lives(found: Slice, mine: I64) -> I64:
 
 
 def consumer(found: Slice) -> pa.Table:
-    """The consumers of each queue, from every event that names a consumer and a queue."""
+    """The consumers of each queue of a boot, from every event that names a consumer and a queue."""
     is_consumer = np.array([name.startswith("consumer:") for name in found.names], np.bool_)
     groups = [group_of(name) for name in found.names]
     is_group = np.array([bool(group) for group in groups], np.bool_)
     actor, peer = found.codes["actor"][found.mine], found.codes["peer"][found.mine]
-    t_ns = found.numbers["t_ns"][found.mine]
-    since: dict[tuple[str, str], int] = {}
+    named = []
     for one, other in ((actor, peer), (peer, actor)):
         rows = np.flatnonzero(is_consumer[one] & is_group[other])
-        columns = (one[rows].tolist(), other[rows].tolist(), t_ns[rows].tolist())
-        for whose, where, at_ns in zip(*columns, strict=True):
-            key = (found.names[whose], groups[where])
-            since[key] = min(at_ns, since.get(key, at_ns))
-    rows_ = [
-        {"consumer": one, "group": group, "since_ns": at} for (one, group), at in since.items()
-    ]
-    return pa.Table.from_pylist(rows_, schema=CONSUMER)
+        named.append(
+            pa.table(
+                [
+                    *(found.texts(name, found.mine[rows]) for name in BOOT),
+                    text(found.names, one[rows]),
+                    text(groups, other[rows]),
+                    found.numbers["t_ns"][found.mine][rows],
+                ],
+                schema=CONSUMER,
+            )
+        )
+    return earliest(pa.concat_tables(named))
 
 
 def queue_depth(found: Slice) -> pa.Table:
@@ -119,22 +122,22 @@ def queue_depth(found: Slice) -> pa.Table:
     rows = rows[is_queue[found.codes["actor"][rows]]]
     numbers = [found.numbers[name][rows] for name in DEPTHS]
     queues = pc.utf8_slice_codeunits(found.texts("actor", rows), len("queue:"))
-    return pa.table([found.numbers["t_ns"][rows], queues, *numbers], schema=QUEUE_DEPTH)
+    boot = [found.texts(name, rows) for name in BOOT]
+    return pa.table([found.numbers["t_ns"][rows], queues, *numbers, *boot], schema=QUEUE_DEPTH)
 
 
 def event_kinds(found: Slice, width_ns: int) -> pa.Table:
     """How often each kind of event happened."""
     rows = found.mine
     t_ns = found.numbers["t_ns"][rows]
+    # A boot is one of one node: the node adds no rows.
     keys, totals = sums(
-        (t_ns // width_ns, found.codes["kind"][rows]),
+        (t_ns // width_ns, *(found.codes[name][rows] for name in ("kind", *BOOT))),
         np.ones(len(rows), np.int64),
         found.numbers["amount"][rows],
     )
-    return pa.table(
-        [keys[0] * width_ns, text(found.names, keys[1]), *totals],
-        schema=EVENT_KINDS,
-    )
+    kind, *boot = (text(found.names, key) for key in keys[1:])
+    return pa.table([keys[0] * width_ns, kind, *totals, *boot], schema=EVENT_KINDS)
 
 
 def coverage(found: Slice, width_ns: int) -> pa.Table:
@@ -150,8 +153,11 @@ def coverage(found: Slice, width_ns: int) -> pa.Table:
     np.minimum.at(low, row, lowest)
     np.maximum.at(high, row, seq)
     np.add.at(there, row, ~is_lost)
+    last_ns = found.numbers["t_ns"][rows][pick]
+    np.maximum.at(last_ns, row, found.numbers["t_ns"][rows])
+    whose = [found.texts(name, rows[pick]) for name in BOOT]
     return pa.table(
-        [bucket[pick] * width_ns, text(found.names, boot[pick]), low, high, there],
+        [bucket[pick] * width_ns, *whose, low, high, there, last_ns],
         schema=COVERAGE,
     )
 
@@ -160,23 +166,26 @@ def coverage(found: Slice, width_ns: int) -> pa.Table:
 
 
 def earliest(parts: pa.Table) -> pa.Table:
-    """Each consumer of each queue once."""
-    found = parts.group_by(["consumer", "group"]).aggregate([("since_ns", "min")])
-    return found.rename_columns(parts.column_names)
+    """Each consumer of each queue of a boot once."""
+    return _together(parts, since_ns="min")
 
 
 def counted(parts: pa.Table) -> pa.Table:
-    """Each kind once a bucket."""
-    found = parts.group_by(["bucket_ns", "kind"]).aggregate([("events", "sum"), ("amount", "sum")])
-    return found.rename_columns(parts.column_names)
+    """Each kind once a boot and bucket."""
+    return _together(parts, events="sum", amount="sum")
 
 
 def covered(parts: pa.Table) -> pa.Table:
     """Each boot once a bucket."""
-    found = parts.group_by(["bucket_ns", "boot_id"]).aggregate(
-        [("low", "min"), ("high", "max"), ("there", "sum")]
-    )
-    return found.rename_columns(parts.column_names)
+    return _together(parts, low="min", high="max", there="sum", last_ns="max")
+
+
+def _together(parts: pa.Table, **how: str) -> pa.Table:
+    """One row for those that are the same but in the columns that are added up as `how` says."""
+    keys = [name for name in parts.column_names if name not in how]
+    found = parts.group_by(keys, use_threads=False).aggregate(list(how.items()))
+    found = found.rename_columns([*keys, *how])
+    return found.select(parts.column_names)
 
 
 SHARED: Final = {
@@ -185,28 +194,3 @@ SHARED: Final = {
     "gold/coverage": covered,
 }
 """How the parts of shares become one table, where they are more than put one behind the other."""
-
-
-def message_span(messages: DataFrame) -> DataFrame:
-    """One row a message: when it first reached each stage, and how often it was delivered."""
-
-    def stage(name: str) -> Column:
-        return F.when(F.col("stage") == name, F.col("t_ns"))
-
-    def at_publish(name: str) -> Column:
-        return F.coalesce(
-            F.max(F.when(F.col("stage") == "published", F.col(name))), F.lit("")
-        ).alias(name)
-
-    return messages.groupBy("message_id").agg(
-        at_publish("queue"),
-        at_publish("phase"),
-        F.min("t_ns").alias("first_ns"),
-        F.max("t_ns").alias("last_ns"),
-        F.min(stage("published")).alias("published_ns"),
-        F.min(stage("confirmed")).alias("confirmed_ns"),
-        F.min(stage("delivered")).alias("delivered_ns"),
-        F.min(stage("acked")).alias("acked_ns"),
-        F.count(stage("delivered")).alias("deliveries"),
-        F.max(F.col("stage").isin("nacked", "returned")).alias("refused"),
-    )

@@ -14,7 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.spark.blame.blame import actor_kind
-from penstock.spark.schema.arrow_columns import HOLD_SKETCH, I64, coded, distinct, together
+from penstock.spark.schema.arrow_columns import (
+    BOOT,
+    HOLD_SKETCH,
+    I64,
+    coded,
+    distinct,
+    text,
+    together,
+)
 from penstock.spark.schema.rows import HELD_BY, SKETCH_SIZE
 
 _LEAST: Final = 8
@@ -60,8 +68,8 @@ def _room(levels: int) -> int:
 
 
 def hold_sketch(holds: pa.Table, from_ns: int, to_ns: int, width_ns: int) -> pa.Table:
-    """Lengths of the holds that have ended, by the bucket of [from_ns, to_ns) in which and the
-    kinds of both ends. holds: as `coded.read` gives them, none of them empty."""
+    """Lengths of the holds that have ended, by their boot, the bucket of [from_ns, to_ns) in which
+    and the kinds of both ends. holds: as `coded.read` gives them, none of them empty."""
     is_here = (
         pc.greater_equal(holds["end_ns"], from_ns).to_numpy()
         & pc.less(holds["end_ns"], to_ns).to_numpy()
@@ -74,17 +82,19 @@ def hold_sketch(holds: pa.Table, from_ns: int, to_ns: int, width_ns: int) -> pa.
     actor, peer = (kind[found.codes[name][rows]] for name in ("actor", "peer"))
     start_ns, end_ns = found.numbers["start_ns"][rows], found.numbers["end_ns"][rows]
     bucket = end_ns // width_ns
-    pick, row = distinct(together(bucket, actor, peer))
+    boot = found.codes["boot_id"][rows]
+    pick, row = distinct(together(bucket, boot, actor, peer))
     order = np.argsort(row, kind="stable")
     parts = np.split((end_ns - start_ns)[order], np.cumsum(np.bincount(row))[:-1])
     stages = zip(actor[pick].tolist(), peer[pick].tolist(), strict=True)
     return pa.table(
         [
-            bucket[pick] * width_ns,
             pa.array([kinds[one] + HELD_BY + kinds[other] for one, other in stages], pa.string()),
+            bucket[pick] * width_ns,
             pa.array([len(part) for part in parts[: len(pick)]], pa.int64()),
             pa.array([int(part.max()) for part in parts[: len(pick)]], pa.int64()),
             pa.array([sketch(part) for part in parts[: len(pick)]], pa.binary()),
+            *(text(found.names, found.codes[name][rows[pick]]) for name in BOOT),
         ],
         schema=HOLD_SKETCH,
     )

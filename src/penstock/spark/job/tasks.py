@@ -1,4 +1,8 @@
-"""Work for the executors: each task makes rows of several tables and writes them into files.
+"""Work for the executors: rows are dealt to shares, and each share makes rows of several tables.
+
+Two rounds of tasks, with a shuffle between them: *pieces* read files, each file once, and deal its
+rows to the shares that need them; a *work* gets what was dealt to its share and writes its part of
+the tables into files. So what all tasks together read does not grow with their number.
 
 What comes back to the driver are names of files, how many rows are in them, and of their times a
 few. Where the parts of all tasks have to become one row, they are put together by Spark, a table a
@@ -7,16 +11,17 @@ group, and written there.
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.spark.schema.arrow_columns import Tables
-from penstock.spark.tables.files import WrittenFile, write_days
+from penstock.spark.tables.files import GROUP_ROWS, WrittenFile, write_days
 from penstock.spark.tables.store import UNDATED
 
 STARTS: Final = 64
@@ -41,6 +46,21 @@ _SCHEMA: Final = pa.schema(
 
 
 Found = TypeVar("Found")
+Part = TypeVar("Part")
+
+Piece = Callable[[], Iterable[tuple[int, str, pa.Table]]]
+"""Reads something: (share, name, rows) for those shares that need some of it."""
+
+Dealt = Mapping[str, Sequence[pa.Table]]
+"""What was dealt to one share, by name."""
+
+Work = Callable[[Dealt], Tables]
+
+_DEALT: Final = "share int, name string, data binary"
+_PIECE: Final = pa.schema([("share", pa.int32()), ("name", pa.string()), ("data", pa.binary())])
+TASKS_A_CORE: Final = 2
+MANY_NAMES: Final = 64
+"""Of a dictionary, besides one for two rows: from then on those that are used are looked for."""
 
 
 class Target(NamedTuple):
@@ -70,32 +90,74 @@ class Made(NamedTuple):
 
 def make_tables(
     spark: SparkSession,
-    works: Sequence[Callable[[], Tables]],
+    pieces: Sequence[Piece],
+    works: Sequence[Work],
     targets: Mapping[str, Target],
     batch: int,
 ) -> dict[str, Made]:
-    """Do all of `works`, a task each; the files of each table. Raises: what Spark raises when a
-    task fails."""
+    """Deal `pieces` to `works`, of which each is a share and a task; the files of each table.
+    Raises: what Spark raises when a task fails."""
     found: dict[str, list[dict[str, object]]] = {name: [] for name in targets}
     if works:
-        rows = spark.range(0, len(works), 1, len(works)).mapInArrow(
-            _doing(works, targets, batch), _ROWS
+        cores = spark.sparkContext.defaultParallelism if len(works) > 1 else 1
+        bundles = bundled(pieces, cores * TASKS_A_CORE if len(works) > 1 else 1)
+        dealt = spark.range(0, len(bundles), 1, len(bundles)).mapInArrow(
+            dealing(bundles, len(works)), _DEALT
+        )
+        rows = dealt.repartitionById(len(works), "share").mapInArrow(
+            doing(works, targets, batch), _ROWS
         )
         if any(target.merge for target in targets.values()):
-            rows = rows.groupBy("name").applyInArrow(_merging(targets, batch), _ROWS)
+            rows = rows.groupBy("name").applyInArrow(merging(targets, batch), _ROWS)
         for row in rows.collect():
             found[row["name"]].append(row.asDict())
     return {name: _made(parts) for name, parts in found.items()}
 
 
-def found_in_task(spark: SparkSession, work: Callable[[], Found]) -> Found:
-    """What `work` finds on an executor: something small."""
+def write_frame(rows: DataFrame, name: str, target: Target, batch: int) -> Made:
+    """Have tasks write the rows of a query of Spark; the files. name: of the table. Raises: what
+    Spark raises when a task fails."""
+
+    def write(blocks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        waiting: list[pa.RecordBatch] = []
+        for block in chain(blocks, [None]):
+            if block is not None:
+                waiting.append(block)
+            if waiting and (block is None or sum(map(len, waiting)) >= GROUP_ROWS):
+                some = pa.Table.from_batches(waiting)
+                waiting = []
+                written = list(_put(name, target, some, batch))
+                yield pa.RecordBatch.from_pylist(written, schema=_SCHEMA)
+
+    return _made([row.asDict() for row in rows.mapInArrow(write, _ROWS).collect()])
+
+
+def bundled(pieces: Sequence[Part], tasks: int) -> list[list[Part]]:
+    """The same for so many tasks at most, and at least for one."""
+    count = max(1, min(tasks, len(pieces)))
+    return [list(pieces[number::count]) for number in range(count)]
+
+
+def found_in_tasks(
+    spark: SparkSession,
+    works: Sequence[Callable[[], Part]],
+    merge: Callable[[Sequence[Part]], Found],
+) -> Found:
+    """What `merge` makes of what `works` find, all of it on executors: something small."""
 
     def do(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for block in rows:
-            yield pa.RecordBatch.from_pydict({"found": [pickle.dumps(work())] * block.num_rows})
+            for number in block.column(0).to_pylist():
+                yield pa.RecordBatch.from_pydict({"found": [pickle.dumps(works[number]())]})
 
-    row = spark.range(0, 1, 1, 1).mapInArrow(do, "found binary").collect()[0]
+    def put_together(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = [pickle.loads(one) for block in rows for one in block.column(0).to_pylist()]
+        yield pa.RecordBatch.from_pydict({"found": [pickle.dumps(merge(parts))]})
+
+    rows = spark.range(0, len(works), 1, len(works)).mapInArrow(do, "found binary")
+    if len(works) > 1:
+        rows = rows.repartition(1)
+    row = rows.mapInArrow(put_together, "found binary").collect()[0]
     found: Found = pickle.loads(row[0])
     return found
 
@@ -111,23 +173,52 @@ def _made(rows: Iterable[Mapping[str, object]]) -> Made:
     return Made(tuple(files), tuple(sorted(starts)))
 
 
-def _doing(
-    works: Sequence[Callable[[], Tables]], targets: Mapping[str, Target], batch: int
+def dealing(
+    bundles: Sequence[Sequence[Piece]], shares: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def do(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a task of the first round does: the number of its bundle to rows that are dealt."""
+
+    def deal(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for block in numbers:
             for number in block.column(0).to_pylist():
-                rows = [
-                    row
-                    for name, table in works[number]().items()
-                    for row in _put(name, targets[name], table, batch)
-                ]
-                yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+                if number == 0:
+                    # So that every share has a row, and is worked on.
+                    nothing = [{"share": share, "name": "", "data": b""} for share in range(shares)]
+                    yield pa.RecordBatch.from_pylist(nothing, schema=_PIECE)
+                for piece in bundles[number]:
+                    for share, name, rows in piece():
+                        packed = {"share": share, "name": name, "data": _packed(slim(rows))}
+                        yield pa.RecordBatch.from_pylist([packed], schema=_PIECE)
+
+    return deal
+
+
+def doing(
+    works: Sequence[Work], targets: Mapping[str, Target], batch: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What a task of the second round does: what was dealt to its share to files."""
+
+    def do(dealt: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts: dict[str, list[pa.Table]] = {}
+        share = -1
+        for block in dealt:
+            for one, name, data in zip(*(column.to_pylist() for column in block), strict=True):
+                share = one
+                if name:
+                    parts.setdefault(name, []).append(unpacked(data))
+        if share < 0:
+            return
+        rows = [
+            row
+            for name, table in works[share](parts).items()
+            for row in _put(name, targets[name], table, batch)
+        ]
+        yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
 
     return do
 
 
-def _merging(
+def merging(
     targets: Mapping[str, Target], batch: int
 ) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
     def merge(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
@@ -135,7 +226,7 @@ def _merging(
         together = targets[name].merge
         if together is None:
             return rows.cast(_SCHEMA)
-        parts = [pa.ipc.open_stream(one.as_buffer()).read_all() for one in rows["data"]]
+        parts = [unpacked(one) for one in rows["data"].to_pylist()]
         whole = together(pa.concat_tables(parts))
         target = targets[name]._replace(merge=None)
         return pa.Table.from_pylist(list(_put(name, target, whole, batch)), schema=_SCHEMA)
@@ -171,9 +262,34 @@ def _some(times: pa.ChunkedArray) -> list[int]:
     return [int(one) for one in known[places]]
 
 
+def slim(rows: pa.Table) -> pa.Table:
+    """The same rows, without the other names of their file where these are many."""
+    rows = rows.combine_chunks()
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type) and rows.num_rows:
+            column = rows.column(at).chunk(0)
+            if len(column.dictionary) <= MANY_NAMES + len(rows) // 2:
+                continue
+            codes = column.indices.to_numpy()
+            is_used = np.zeros(len(column.dictionary), np.bool_)
+            is_used[codes] = True
+            places = (np.cumsum(is_used) - 1).astype(np.int32)
+            names = column.dictionary.filter(pa.array(is_used))
+            slimmer = pa.DictionaryArray.from_arrays(pa.array(places[codes]), names)
+            rows = rows.set_column(at, field, slimmer)
+    return rows
+
+
+def unpacked(data: bytes) -> pa.Table:
+    """What was dealt."""
+    # Threads would wait for each other for every small block.
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    return pa.ipc.open_stream(pa.py_buffer(data), options=options).read_all()
+
+
 def _packed(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with pa.ipc.new_stream(sink, table.schema, options=options) as file:
         file.write_table(table)
     packed: bytes = sink.getvalue().to_pybytes()

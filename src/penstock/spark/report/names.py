@@ -45,19 +45,25 @@ def cut(text: str, characters_max: int = CHARACTERS_MAX) -> str:
     return text[: characters_max // 2] + "…" + text[1 - characters_max // 2 :]
 
 
-def shown(actor: str) -> str:
-    """The id of an actor in words, clean and not long."""
-    return cut(clean(_words(actor)))
+def shown(actor: str, node: str = "") -> str:
+    """The id of an actor in words, clean and not long. node: "" where there is but one."""
+    return cut(clean(_words(actor))) + on_node(node)
 
 
-def shown_chain(path: str) -> list[str]:
+def on_node(node: str) -> str:
+    """What stands behind a name where there are several nodes."""
+    return f" on {cut(clean(node))}" if node else ""
+
+
+def shown_chain(path: str, node: str = "") -> list[str]:
     """Who waits for whom, first to last."""
-    return [shown(actor) for actor in path.split(ARROW)]
+    found = [shown(actor) for actor in path.split(ARROW)]
+    return [*found[:-1], found[-1] + on_node(node)]
 
 
-def shown_queue(name: str) -> str:
+def shown_queue(name: str, node: str = "") -> str:
     """A queue with its virtual host, which is left out where it is `/`."""
-    return cut(clean(name.removeprefix("/") or name))
+    return cut(clean(name.removeprefix("/") or name)) + on_node(node)
 
 
 def _words(actor: str) -> str:

@@ -21,12 +21,16 @@ class MessageRates(NamedTuple):
     acked: float
 
 
-def by_queue(tables: Tables) -> dict[str, list[DepthRow]]:
+Queue = tuple[str, str]
+"""(node, name)"""
+
+
+def by_queue(tables: Tables) -> dict[Queue, list[DepthRow]]:
     """Samples of each queue in order; what the broker says of itself is left out."""
-    found: dict[str, list[DepthRow]] = {}
+    found: dict[Queue, list[DepthRow]] = {}
     for row in sorted(tables.queue_depth):
         if not row.queue.endswith(f"/{EVENT_STREAM}"):
-            found.setdefault(row.queue, []).append(row)
+            found.setdefault((row.node, row.queue), []).append(row)
     return found
 
 
@@ -56,11 +60,11 @@ def paces(rows: Sequence[DepthRow], least_ns: int = SPAN_MIN_NS) -> list[Message
     return found
 
 
-def shown_queues(tables: Tables) -> list[str]:
+def shown_queues(tables: Tables) -> list[Queue]:
     """Those that were stopped longest, then those that most came into."""
-    held: dict[str, int] = {}
+    held: dict[Queue, int] = {}
     for one in tables.held_time:
-        name = one.actor.removeprefix("queue:")
+        name = (one.node, one.actor.removeprefix("queue:"))
         held[name] = held.get(name, 0) + one.held_ns
     most = {name: max(row.published for row in rows) for name, rows in by_queue(tables).items()}
     busy = [name for name in most if most[name]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from penstock.spark.blame.blame import counted_once
-from penstock.spark.report.names import clean, cut, shown, shown_queue
+from penstock.spark.report.names import clean, cut, on_node, shown, shown_queue
 from penstock.spark.report.paces import by_queue, paces, shown_queues, unbroken
 from penstock.spark.report.scales import (
     SECOND_NS,
@@ -76,15 +76,15 @@ def rates(axis: TimeAxis, tables: Tables, bucket_ns: int) -> list[Plot]:
     """A frame a queue: what came in and went, and how much of the time it took nothing."""
     found: list[Plot] = []
     queues = by_queue(tables)
-    for name in shown_queues(tables):
-        series = paces(queues[name])
+    for node, name in shown_queues(tables):
+        series = paces(queues[node, name])
         if not series:
             continue
         top = top_of(max(max(one.published, one.acked) for one in series))
         held: dict[int, float] = {}
         width_ns = axis.width_ns(bucket_ns)
         for row in tables.held_time:
-            if row.actor == f"queue:{name}":
+            if (row.node, row.actor) == (node, f"queue:{name}"):
                 at = (row.bucket_ns - axis.start_ns) // width_ns
                 held[at] = held.get(at, 0) + row.held_ns / width_ns
         stopped = [min(1.0, held.get(at, 0.0)) for at in range(max(held, default=-1) + 1)]
@@ -101,7 +101,7 @@ def rates(axis: TimeAxis, tables: Tables, bucket_ns: int) -> list[Plot]:
             lines.append(Line(label, number - 2, tuple(parts)))
         found.append(
             Plot(tuple(lines), axis.ticks(), y_ticks(top), "messages / s", axis.bands(),
-                 shown_queue(name))
+                 shown_queue(name, node))
         )  # fmt: skip
     return found
 
@@ -130,7 +130,7 @@ def depths(axis: TimeAxis, tables: Tables) -> list[Plot]:
                     f"{axis.at(at * width_ns)},{height_of(value, top)}"
                     for at, value in bins.items()
                 )
-                label = shown_queue(name) + (" on disk" if kind == "dotted" else "")
+                label = shown_queue(name[1], name[0]) + (" on disk" if kind == "dotted" else "")
                 lines.append(Line(label, tone, (points,), kind))
     return [Plot(tuple(lines), axis.ticks(), y_ticks(top), "messages", axis.bands())]
 
@@ -172,7 +172,7 @@ def held_rows(axis: TimeAxis, tables: Tables, bucket_ns: int) -> list[Row]:
     width_ns = axis.width_ns(bucket_ns, CELLS_MAX)
     totals: dict[str, dict[int, int]] = {}
     for row in tables.who_blocked_whom:
-        bins = totals.setdefault(f"{shown(row.actor)} ← {shown(row.peer)}", {})
+        bins = totals.setdefault(f"{shown(row.actor)} ← {shown(row.peer, row.node)}", {})
         at = (row.bucket_ns - axis.start_ns) // width_ns
         bins[at] = bins.get(at, 0) + row.blocked_ns
     order = sorted(totals, key=lambda name: (-sum(totals[name].values()), name))[:ROWS_MAX]
@@ -199,7 +199,7 @@ def stages(tables: Tables) -> list[Plot]:
     found: dict[str, list[CdfRow]] = {}
     for row in tables.stage_cdf:
         if row.samples >= SAMPLES_MIN:
-            found.setdefault(row.stage, []).append(row)
+            found.setdefault(row.stage + on_node(row.node), []).append(row)
     order = sorted(found, key=lambda name: ("←" in name, -found[name][0].samples, name))
     values = [max(1.0, row.value_ns) for name in order[:STAGES_MAX] for row in found[name]]
     if not values:
@@ -225,14 +225,15 @@ def latencies(tables: Tables, run: RunDescription) -> tuple[list[Row], tuple[Tic
     order = {phase.name: number for number, phase in enumerate(run.phases)}
     rows = sorted(
         tables.latency,
-        key=lambda row: (row.queue, order.get(row.phase, len(order)), row.measure),
+        key=lambda row: (row.queue, row.node, order.get(row.phase, len(order)), row.measure),
     )[:LATENCIES_MAX]
     if not rows:
         return [], ()
     scale = LogScale([max(1.0, value) for row in rows for value in (row.p50_ns, row.p99_ns)])
     found = [
         Row(
-            f"{shown_queue(row.queue)} · {cut(clean(row.phase)) or 'all'} · {row.measure}",
+            f"{shown_queue(row.queue, row.node)} · {cut(clean(row.phase)) or 'all'} · "
+            f"{row.measure}",
             f"{row.messages:,} messages, at most {duration(row.max_ns)}",
             (Cell(low := scale.at(row.p50_ns), max(1.0, round(scale.at(row.p99_ns) - low, 2)),
                   0 if row.measure == "confirm" else 1),),
@@ -257,7 +258,9 @@ def states(tables: Tables) -> list[Row]:
             left += width
         most_ns = max(parts_ns[1:])
         note = f"{most_ns / row.wall_ns:.0%} {STATES[parts_ns.index(most_ns, 1)]}"
-        found.append(Row(shown(row.actor), cut(clean(row.actor), 255), tuple(cells), note))
+        found.append(
+            Row(shown(row.actor, row.node), cut(clean(row.actor), 255), tuple(cells), note)
+        )
     return found
 
 

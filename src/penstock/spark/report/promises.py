@@ -78,15 +78,16 @@ def _explained(has_events: bool, explained_share: float, held_ns: int) -> Promis
 
 
 def _books_balance(tables: Tables, has_events: bool) -> Promise:
-    """In every bucket the blame of a victim is exactly the time it was held, to the nanosecond."""
+    """In every bucket the blame of a victim of a boot is exactly the time it was held, to the
+    nanosecond."""
     name = "blame adds up to held time"
     if not has_events:
         return Promise(name, "unknown", "no flow events")
-    left: dict[tuple[int, str], int] = {
-        (row.bucket_ns, row.actor): row.held_ns for row in tables.held_time
+    left: dict[tuple[str, int, str], int] = {
+        (row.boot_id, row.bucket_ns, row.actor): row.held_ns for row in tables.held_time
     }
     for row in tables.root_cause:
-        key = (row.bucket_ns, row.victim)
+        key = (row.boot_id, row.bucket_ns, row.victim)
         left[key] = left.get(key, 0) - row.blamed_ns
     if not left:
         return Promise(name, "unknown", "nothing was held")
@@ -117,8 +118,8 @@ def _time_adds_up(tables: Tables) -> Promise:
 def _counted_alike(tables: Tables, run: RunDescription) -> Promise:
     """Clients by themselves, their traces and the broker's queues: three who count one thing."""
     name = "clients and broker count the same"
-    traced = {f"/{row.queue}" for row in tables.integrity}
-    came, went = moved([row for row in tables.queue_depth if row.queue in traced])
+    traced = {(row.node, f"/{row.queue}") for row in tables.integrity}
+    came, went = moved([row for row in tables.queue_depth if (row.node, row.queue) in traced])
     if not came:
         return Promise(name, "unknown", "no samples of queues")
     sent, taken = (sum(one.get(what, 0) for one in run.clients.values()) for what in COUNTS)
@@ -140,10 +141,10 @@ def moved(rows: Iterable[DepthRow]) -> tuple[int, int]:
     whose beginning is not in its events is counted from its first sample on.
     """
     published = acked = 0
-    before: dict[str, DepthRow] = {}
+    before: dict[tuple[str, str], DepthRow] = {}
     for row in sorted(rows):
-        last = before.get(row.queue)
-        before[row.queue] = row
+        last = before.get((row.node, row.queue))
+        before[row.node, row.queue] = row
         if last is not None and not row.queue.endswith(f"/{EVENT_STREAM}"):
             published += row.published - (last.published if row.published >= last.published else 0)
             acked += row.acked - (last.acked if row.acked >= last.acked else 0)

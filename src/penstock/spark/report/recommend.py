@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from penstock.spark.blame.blame import actor_kind, blamed, group_of
+from penstock.spark.report.names import on_node
 from penstock.spark.schema.rows import StateRow, Tables, whole_time
 
 SHARE_MIN: Final = 0.05
@@ -35,6 +36,7 @@ class HeadOfLine(NamedTuple):
     channel: str
     others: int
     held_ns: int
+    node: str = ""
 
 
 class _Charge(NamedTuple):
@@ -45,6 +47,7 @@ class _Charge(NamedTuple):
     held_ns: int
     victims: int
     path: str
+    node: str
 
 
 def recommend(tables: Tables, bucket_ns: int) -> tuple[Recommendation, ...]:
@@ -53,11 +56,11 @@ def recommend(tables: Tables, bucket_ns: int) -> tuple[Recommendation, ...]:
     whole_ns = sum(charge.held_ns for charge in charges)
     if whole_ns == 0:
         return ()
-    states = {row.actor: row for row in whole_time(tables.time_in_state)}
+    states = {(row.node, row.actor): row for row in whole_time(tables.time_in_state)}
     found = [
         Recommendation(
             charge.cause,
-            charge.root,
+            charge.root + on_node(charge.node),
             charge.held_ns / whole_ns,
             f"{charge.held_ns / 1e9:.2f} s of {whole_ns / 1e9:.2f} s held (root_cause), "
             f"{_count(charge.victims, 'victim')}{_more(charge, tables, states)}",
@@ -78,44 +81,46 @@ def head_of_line(tables: Tables, bucket_ns: int) -> list[HeadOfLine]:
     bucket_ns: width of the buckets of the tables.
     """
     there = _channels(tables)
-    held = {(row.bucket_ns, row.actor): row.held_ns for row in tables.held_time}
-    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    held = {(row.boot_id, row.bucket_ns, row.actor): row.held_ns for row in tables.held_time}
+    sums: dict[tuple[str, str, str], tuple[int, int]] = {}
     for row in tables.who_blocked_whom:
         if actor_kind(row.actor) != "conn" or actor_kind(row.peer) != "chan":
             continue
         free = [
             channel
-            for channel in there.get((row.bucket_ns, row.actor), ())
+            for channel in there.get((row.boot_id, row.bucket_ns, row.actor), ())
             if channel != row.peer
-            and held.get((row.bucket_ns, channel), 0) <= FREE_SHARE_MAX * bucket_ns
+            and held.get((row.boot_id, row.bucket_ns, channel), 0) <= FREE_SHARE_MAX * bucket_ns
         ]
         if free:
-            others, held_ns = sums.get((row.actor, row.peer), (0, 0))
-            sums[row.actor, row.peer] = max(others, len(free)), held_ns + row.blocked_ns
-    found = [HeadOfLine(*key, *value) for key, value in sums.items()]
+            key = (row.node, row.actor, row.peer)
+            others, held_ns = sums.get(key, (0, 0))
+            sums[key] = max(others, len(free)), held_ns + row.blocked_ns
+    found = [HeadOfLine(*key[1:], *value, key[0]) for key, value in sums.items()]
     return sorted(found, key=lambda one: (-one.held_ns, one))
 
 
 def _charges(tables: Tables) -> list[_Charge]:
+    of_root = ("cause", "root", "node")
     victims: dict[tuple[str, ...], set[str]] = {}
-    for cause, root, victim in blamed(tables.root_cause, "cause", "root", "victim"):
-        victims.setdefault((cause, root), set()).add(victim)
+    for *key, victim in blamed(tables.root_cause, *of_root, "victim"):
+        victims.setdefault(tuple(key), set()).add(victim)
     ways: dict[tuple[str, ...], str] = {}
-    for cause, root, path in blamed(tables.root_cause, "cause", "root", "path"):
-        ways.setdefault((cause, root), path)
+    for *key, path in blamed(tables.root_cause, *of_root, "path"):
+        ways.setdefault(tuple(key), path)
     return [
-        _Charge(cause, root, held_ns, len(victims[cause, root]), ways[cause, root])
-        for (cause, root), held_ns in blamed(tables.root_cause, "cause", "root").items()
+        _Charge(key[0], key[1], held_ns, len(victims[key]), ways[key], key[2])
+        for key, held_ns in blamed(tables.root_cause, *of_root).items()
     ]
 
 
 # -- evidence --------------------------------------------------------------------------------------
 
 
-def _more(charge: _Charge, tables: Tables, states: Mapping[str, StateRow]) -> str:
+def _more(charge: _Charge, tables: Tables, states: Mapping[tuple[str, str], StateRow]) -> str:
     """What else is known about this root."""
     parts = [rule(charge, tables) for rule in _EVIDENCE.get(charge.cause, ())]
-    state = states.get(charge.root)
+    state = states.get((charge.node, charge.root))
     if state is not None and state.wall_ns > 0 and charge.cause in _WORKERS:
         busy, idle = state.busy_ns / state.wall_ns, state.idle_ns / state.wall_ns
         parts.append(f"busy {busy:.0%}, idle {idle:.0%} of its time (time_in_state)")
@@ -132,7 +137,7 @@ def _queue_on_path(charge: _Charge) -> str:
 
 def _backlog(charge: _Charge, tables: Tables) -> str:
     queue = _queue_on_path(charge)
-    rows = [row for row in tables.queue_depth if row.queue == queue]
+    rows = [row for row in tables.queue_depth if (row.node, row.queue) == (charge.node, queue)]
     if not rows:
         return ""
     ready, unacked = max(row.ready for row in rows), max(row.unacked for row in rows)
@@ -141,13 +146,13 @@ def _backlog(charge: _Charge, tables: Tables) -> str:
     if len(consumers) > 1:
         said = f"{min(consumers)} to {said}"
     return (
-        f"queue {queue} had up to {ready:,} ready and {unacked:,} unacknowledged messages and "
-        f"{said} (queue_depth)"
+        f"queue {queue}{on_node(charge.node)} had up to {ready:,} ready and {unacked:,} "
+        f"unacknowledged messages and {said} (queue_depth)"
     )
 
 
 def _times_set(charge: _Charge, tables: Tables) -> str:
-    rows = [row for row in tables.alarms if row.alarm == charge.root]
+    rows = [row for row in tables.alarms if (row.node, row.alarm) == (charge.node, charge.root)]
     if not rows:
         return ""
     seconds = sum(row.end_ns - row.start_ns for row in rows) / 1e9
@@ -209,7 +214,7 @@ def _parted(tables: Tables, whole_ns: int, bucket_ns: int) -> list[Recommendatio
     return [
         Recommendation(
             "head of line",
-            one.connection,
+            one.connection + on_node(one.node),
             one.held_ns / whole_ns,
             f"stopped for {one.channel} alone for {one.held_ns / 1e9:.2f} s, while up to "
             f"{_count(one.others, 'other channel')} could have gone on (who_blocked_whom)",
@@ -223,25 +228,26 @@ def _parted(tables: Tables, whole_ns: int, bucket_ns: int) -> list[Recommendatio
 def _mixed(tables: Tables, whole_ns: int) -> list[Recommendation]:
     """A connection that is stopped for publishing consumes as well."""
     consuming = {
-        "conn:" + row.actor.rpartition("@conn:")[2]
+        (row.node, "conn:" + row.actor.rpartition("@conn:")[2])
         for row in tables.time_in_state
         if row.actor.startswith("consumer:")
     }
-    sums: dict[str, int] = {}
+    sums: dict[tuple[str, str], int] = {}
     for row in tables.root_cause:
         is_own_socket = row.cause == "slow reader" and row.root.endswith(row.victim[5:])
-        if row.victim in consuming and not is_own_socket:
-            sums[row.victim] = sums.get(row.victim, 0) + row.blamed_ns
+        key = (row.node, row.victim)
+        if key in consuming and not is_own_socket:
+            sums[key] = sums.get(key, 0) + row.blamed_ns
     return [
         Recommendation(
             "publishes and consumes",
-            connection,
+            connection + on_node(node),
             held_ns / whole_ns,
             f"held for {held_ns / 1e9:.2f} s, and its consumers' acknowledgements waited as long "
             "(root_cause)",
             "publish and consume over two connections",
         )
-        for connection, held_ns in sorted(sums.items())
+        for (node, connection), held_ns in sorted(sums.items())
         if held_ns >= SHARE_MIN * whole_ns
     ]
 
@@ -249,35 +255,37 @@ def _mixed(tables: Tables, whole_ns: int) -> list[Recommendation]:
 def _paged(tables: Tables, charges: Iterable[_Charge], whole_ns: int) -> list[Recommendation]:
     """Publishers wait for a disk that is busy with a backlog."""
     disk_ns = sum(charge.held_ns for charge in charges if charge.cause == "disk")
-    peaks: dict[str, int] = {}
-    samples: dict[str, int] = {}
+    peaks: dict[tuple[str, str], int] = {}
+    samples: dict[tuple[str, str], int] = {}
     for row in tables.queue_depth:
         if row.paged:
-            peaks[row.queue] = max(peaks.get(row.queue, 0), row.paged)
-            samples[row.queue] = samples.get(row.queue, 0) + 1
+            key = (row.node, row.queue)
+            peaks[key] = max(peaks.get(key, 0), row.paged)
+            samples[key] = samples.get(key, 0) + 1
     if not peaks or disk_ns < SHARE_MIN * whole_ns:
         return []
     worst = max(peaks, key=lambda queue: (peaks[queue], queue))
     return [
         Recommendation(
             "paging",
-            f"queue:{worst}",
+            f"queue:{worst[1]}{on_node(worst[0])}",
             disk_ns / whole_ns,
-            f"publishers were held for the disk for {disk_ns / 1e9:.2f} s, while {worst} had up to "
-            f"{peaks[worst]:,} messages on it, in {_count(samples[worst], 'sample')} (queue_depth)",
+            f"publishers were held for the disk for {disk_ns / 1e9:.2f} s, while {worst[1]} had "
+            f"up to {peaks[worst]:,} messages on it, in {_count(samples[worst], 'sample')} "
+            "(queue_depth)",
             "more consumers for that queue; or more memory, or a higher paging_ratio",
         )
     ]
 
 
-def _channels(tables: Tables) -> dict[tuple[int, str], set[str]]:
-    """The channels of each connection that were there in each bucket."""
-    found: dict[tuple[int, str], set[str]] = {}
-    actors: Iterable[tuple[int, str]] = ((row.bucket_ns, row.actor) for row in tables.time_in_state)
-    for bucket_ns, actor in actors:
-        if actor_kind(actor) == "chan":
-            connection = "conn:" + actor.removeprefix("chan:").rpartition("/")[0]
-            found.setdefault((bucket_ns, connection), set()).add(actor)
+def _channels(tables: Tables) -> dict[tuple[str, int, str], set[str]]:
+    """The channels of each connection of a boot that were there in each bucket."""
+    found: dict[tuple[str, int, str], set[str]] = {}
+    for row in tables.time_in_state:
+        if actor_kind(row.actor) == "chan":
+            connection = "conn:" + row.actor.removeprefix("chan:").rpartition("/")[0]
+            key = (row.boot_id, row.bucket_ns, connection)
+            found.setdefault(key, set()).add(row.actor)
     return found
 
 

@@ -17,7 +17,7 @@ from penstock.spark.report.promises import MARKS, moved
 from penstock.spark.report.recommend import Recommendation, advice_for
 from penstock.spark.report.summary import Summary
 from penstock.spark.schema.formats import RunDescription
-from penstock.spark.schema.rows import Tables, whole_counts
+from penstock.spark.schema.rows import Tables, whole_counts, without_lone_node
 
 ROWS_SHOWN_MAX: Final = 12
 BROKERS_SHOWN_MAX: Final = 5
@@ -42,6 +42,7 @@ def write_report(
 
 def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int) -> str:
     """The whole page as text."""
+    tables = without_lone_node(tables)
     axis = scales.TimeAxis(tables, run, bucket_ns)
     verdict, state = summary.verdict()
     latencies, latency_ticks = plots.latencies(tables, run)
@@ -195,9 +196,9 @@ def _causes(summary: Summary) -> list[dict[str, Any]]:
 
 def _messages(tables: Tables) -> list[tuple[str, list[str]]]:
     """A row a queue: what clients have traced, and what the broker has counted."""
-    traced = {f"/{row.queue}": row for row in tables.integrity}
+    traced = {(row.node, f"/{row.queue}"): row for row in tables.integrity}
     queues = paces.by_queue(tables)
-    rows: list[tuple[str, list[int | None]]] = []
+    rows: list[tuple[paces.Queue, list[int | None]]] = []
     for name in sorted({*queues, *traced}):
         one, counted = traced.get(name), moved(queues.get(name, ()))
         said: list[int | None] = [None] * 4
@@ -206,7 +207,9 @@ def _messages(tables: Tables) -> list[tuple[str, list[str]]]:
         if one is not None or any(counted):
             rows.append((name, [said[0], *counted, *said[1:]]))
     rows.sort(key=lambda row: (row[1][0] is None, -sum(one or 0 for one in row[1]), row[0]))
-    shown = [(names.shown_queue(name), values) for name, values in rows[:ROWS_SHOWN_MAX]]
+    shown = [
+        (names.shown_queue(name, node), values) for (node, name), values in rows[:ROWS_SHOWN_MAX]
+    ]
     rest = [values for _, values in rows[ROWS_SHOWN_MAX:]]
     if rest:
         sums = [sum(one or 0 for one in column) for column in zip(*rest, strict=True)]
@@ -218,9 +221,9 @@ def _messages(tables: Tables) -> list[tuple[str, list[str]]]:
 
 def _chains(tables: Tables) -> list[tuple[list[str], str, str]]:
     """Who waits for whom, because of what, for how long; the longest first."""
-    ordered = list(blamed(tables.root_cause, "cause", "path").items())
+    ordered = list(blamed(tables.root_cause, "cause", "path", "node").items())
     return [
-        (names.shown_chain(path), cause, scales.duration(blamed_ns))
-        for (cause, path), blamed_ns in ordered[:ROWS_SHOWN_MAX]
+        (names.shown_chain(path, node), cause, scales.duration(blamed_ns))
+        for (cause, path, node), blamed_ns in ordered[:ROWS_SHOWN_MAX]
         if blamed_ns >= SHOWN_MIN_NS
     ]

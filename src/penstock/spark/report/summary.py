@@ -11,7 +11,7 @@ from penstock.spark.report.names import shown, shown_chain
 from penstock.spark.report.promises import Promise, check, moved
 from penstock.spark.report.recommend import Recommendation, recommend
 from penstock.spark.schema.formats import RunDescription
-from penstock.spark.schema.rows import Tables
+from penstock.spark.schema.rows import INTEGRITY_COUNTS, Tables, without_lone_node
 
 PHASE_SHOWN_MIN_NS: Final = 1_000_000_000
 
@@ -95,13 +95,14 @@ def summarise(
     tables: Tables, run: RunDescription, source: TableSource, bucket_ns: int = 1_000_000_000
 ) -> Summary:
     """Numbers, promises, sentences and advice of one analysis. bucket_ns: of its tables."""
+    tables = without_lone_node(tables)
     causes = cause_shares(tables)
     held_ns = sum(cause.blamed_ns for cause in causes)
     unexplained_ns = sum(cause.blamed_ns for cause in causes if cause.cause in UNEXPLAINED)
     explained_share = 1.0 - unexplained_ns / held_ns if held_ns else 1.0
-    columns = zip(*(row[1:] for row in tables.integrity), strict=True)
-    totals = [sum(column) for column in columns] or [0] * 7
-    published, confirmed, refused, _, delivered, lost, duplicated = totals
+    published, confirmed, refused, _, delivered, lost, duplicated = (
+        sum(getattr(row, name) for row in tables.integrity) for name in INTEGRITY_COUNTS
+    )
     return Summary(
         source,
         published,
@@ -143,17 +144,17 @@ def _sentences(
     elif not held_ns:
         found.append("No publisher was ever held.")
     else:
-        (victim,), victim_ns = next(iter(blamed(tables.root_cause, "victim").items()))
+        whose, victim_ns = next(iter(blamed(tables.root_cause, "victim", "node").items()))
         is_queues = held_kinds(tables.root_cause) == QUEUES
         found.append(
             (_STOPPED if is_queues else "Publishers were held because of ")
             + ", ".join(
                 f"{cause.cause} ({cause.share:.0%})" for cause in causes[:4] if cause.share >= 0.005
             )
-            + f"; {shown(victim)} most, {victim_ns / 1e9:.1f} s."
+            + f"; {shown(*whose)} most, {victim_ns / 1e9:.1f} s."
         )
-        (path,), path_ns = next(iter(blamed(tables.root_cause, "path").items()))
-        chain = " → ".join(shown_chain(path))
+        way, path_ns = next(iter(blamed(tables.root_cause, "path", "node").items()))
+        chain = " → ".join(shown_chain(*way))
         found.append(f"The longest chain of waiting was {chain}, {path_ns / 1e9:.1f} s in all.")
     for phase in run.phases:
         rate = _rate(tables, phase.start_ns, phase.end_ns)

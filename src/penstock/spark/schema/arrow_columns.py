@@ -5,7 +5,8 @@ its place in one sorted list of names.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, get_type_hints
 
 import numpy as np
@@ -38,6 +39,9 @@ Tables = dict[str, pa.Table]
 _TYPES: Final = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 TRIPLE: Final = ("actor", "peer", "reason")
+BOOT: Final = ("node", "boot_id")
+"""Whose a row is: in every table that is made of events."""
+
 DEPTHS: Final = ("ready", "unacked", "consumers", "paged", "published", "acked")
 
 
@@ -164,9 +168,23 @@ def _values(column: pa.ChunkedArray) -> list[str]:
     return column.chunk(0).dictionary.to_pylist() if column.num_chunks else []
 
 
-def share(column: pa.ChunkedArray, number: int, shares: int) -> Mask:
-    """Which rows are of share `number`, 0..shares-1, by the names of a text column."""
-    return named(column, lambda name: zlib.crc32(name.encode()) % shares == number)
+def share(column: pa.ChunkedArray, shares: int) -> I64:
+    """Of which share each row is, 0..shares-1, by the names of a text column. column: as of
+    `named`."""
+    known = np.array([zlib.crc32(name.encode()) % shares for name in _values(column)], np.int64)
+    indices = [chunk.indices.to_numpy() for chunk in column.chunks]
+    return known[np.concatenate(indices)] if indices else NONE
+
+
+def dealt(rows: pa.Table, key: I64) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each key that is there, in the order of keys. key: of each row, 0 or more."""
+    if not len(rows):
+        return
+    order = np.argsort(key.astype(np.int32), kind="stable")
+    sorted_, key = rows.take(pa.array(order)), key[order]
+    borders = [0, *(np.flatnonzero(key[1:] != key[:-1]) + 1).tolist(), len(key)]
+    for low, high in pairwise(borders):
+        yield int(key[low]), sorted_.slice(low, high - low)
 
 
 def named(column: pa.ChunkedArray, is_one: Callable[[str], bool]) -> Mask:
@@ -198,28 +216,27 @@ BLOCK_INTERVAL: Final = schema_of(BlockInterval).append(pa.field("is_lone", pa.b
 """is_lone: known by its end alone, as what said that it began was lost."""
 ALARM_INTERVAL: Final = schema_of(AlarmInterval)
 SAMPLE_STEP: Final = pa.schema(
-    columns_of(("boot_id", "actor", "kind"), ("start_ns", "end_ns", "consumers", *STATE_FIELDS))
+    columns_of((*BOOT, "actor", "kind"), ("start_ns", "end_ns", "consumers", *STATE_FIELDS))
 )
-LAST_SEEN: Final = pa.schema(columns_of(("boot_id", "actor", "kind"), ("seq", "t_ns", "consumers")))
+LAST_SEEN: Final = pa.schema(columns_of((*BOOT, "actor", "kind"), ("seq", "t_ns", "consumers")))
 """The last sample of each actor that is up; and of each boot its last event, as of no actor."""
-CONSUMER: Final = pa.schema(columns_of(("consumer", "group"), ("since_ns",)))
+CONSUMER: Final = pa.schema(columns_of((*BOOT, "consumer", "group"), ("since_ns",)))
 QUEUE_DEPTH: Final = schema_of(DepthRow)
 EVENT_KINDS: Final = schema_of(KindRow)
 COVERAGE: Final = pa.schema(
-    columns_of((), ("bucket_ns",)) + columns_of(("boot_id",), ("low", "high", "there"))
+    columns_of((), ("bucket_ns",)) + columns_of(BOOT, ("low", "high", "there", "last_ns"))
 )
+"""Of each boot and bucket: the lowest and the highest sequence, how many are there, and when the
+last event was."""
 WHO_BLOCKED_WHOM: Final = schema_of(BlockedByRow)
 HELD_TIME: Final = schema_of(HeldRow)
 TIME_IN_STATE: Final = schema_of(StateRow)
 ROOT_CAUSE: Final = schema_of(BlameRow)
-# As Spark's aggregate gave them to tables that are there already.
 HOLD_SKETCH: Final = pa.schema(
     [
-        ("bucket_ns", pa.int64()),
-        ("stage", pa.string()),
-        pa.field("messages", pa.int64(), nullable=False),
-        ("max_ns", pa.int64()),
-        pa.field("sketch", pa.binary(), nullable=False),
+        *columns_of(("stage",), ("bucket_ns", "messages", "max_ns")),
+        ("sketch", pa.binary()),
+        *columns_of(BOOT, ()),
     ]
 )
 

@@ -84,6 +84,7 @@ class FlowEvent(NamedTuple):
     reason: str
     amount: int
     numbers: dict[str, int]
+    node: str = ""
 
 
 class TraceLine(NamedTuple):
@@ -95,6 +96,7 @@ class TraceLine(NamedTuple):
     client: str
     queue: str
     phase: str
+    node: str = ""
 
 
 class Phase(NamedTuple):
@@ -184,7 +186,7 @@ def read_run(directory: Path) -> RunDescription:
         raise OperatorError(
             f"{path} is not a run description ({fault}); delete it to analyse without phases"
         ) from fault
-    offset_ns = clock_of(directory)
+    offset_ns = header_of_traces(directory).offset_ns
     phases = ((name, start + offset_ns, end + offset_ns) for name, start, end in run.phases)
     return replace(run, phases=tuple(Phase(*one) for one in phases))
 
@@ -239,6 +241,9 @@ class Header(NamedTuple):
     offset_ns: int = 0
 
 
+NO_HEADER: Final = Header()
+
+
 def header_from_fields(fields: dict[str, Json] | None) -> Header:
     """Of the first line of an event file; empty when it is no header. An old one, without two
     readings of one instant, has times as they are."""
@@ -254,25 +259,29 @@ def event_header(file: BinaryIO) -> Header:
     return header_from_fields(fields_of(file.readline().decode("utf-8", "replace")))
 
 
-def clock_of(directory: Path) -> int:
-    """What turns times of the clients of a run into those of the wall clock, ns: of the broker that
-    was first in its directory. All of them shared a machine, and have no readings of their own."""
+def header_of_traces(directory: Path) -> Header:
+    """Whose the traces of the clients of a run are, and what turns their times into those of the
+    wall clock: as of the broker that was first in its directory, without its boot. All of them
+    shared a machine, and have no readings of their own."""
     found: list[Header] = []
     for path in input_files(directory, EVENT_FILES):
         with path.open("rb") as file:
             found.append(event_header(file))
-    return min((one.offset_ns for one in found if one.boot_id), default=0)
+    known = [one for one in found if one.boot_id]
+    first = min(known, key=lambda one: one.offset_ns, default=Header())
+    return first._replace(boot_id="")
 
 
-def trace_from_fields(fields: dict[str, Json], offset_ns: int = 0) -> TraceLine:
+def trace_from_fields(fields: dict[str, Json], header: Header = NO_HEADER) -> TraceLine:
     """One line of a trace file; what is missing or of another type is empty or 0."""
     return TraceLine(
         _text(fields, "id"),
         _text(fields, "stage"),
-        _time(fields, offset_ns),
+        _time(fields, header.offset_ns),
         _text(fields, "client"),
         _text(fields, "queue"),
         _text(fields, "phase"),
+        header.node,
     )
 
 
@@ -291,6 +300,7 @@ def event_from_fields(header: Header, fields: dict[str, Json]) -> FlowEvent:
         _text(fields, "reason"),
         _number(fields, "amount"),
         numbers,
+        header.node,
     )
 
 

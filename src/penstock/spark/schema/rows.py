@@ -2,6 +2,9 @@
 
 The names of the fields are the names of the Parquet and CSV columns. Times and durations are
 nanoseconds; `bucket_ns` is the start of a bucket. Silver tables are facts, gold tables answers.
+`boot_id` is one life of a broker and belongs to one `node`: two brokers may have queues and
+connections of the same names, so no fact of one boot is ever joined with one of another. What
+traces of clients say has the node alone.
 
 The broker knows a client by its address; `renamed` puts in the names that runs and clients give.
 """
@@ -15,6 +18,8 @@ CONNECTION: Final = "conn:"
 _OF_ACTORS: Final = ("actor", "peer", "victim", "root", "path")
 """Fields with names of actors in them, which people may see by other names."""
 
+_OF_TIME: Final = ("wall_ns", "idle_ns", "busy_ns", "blocked_ns", "waiting_ns")
+
 
 class BlockInterval(NamedTuple):
     """Silver: `actor` was held by `peer` for `reason` in [start_ns, end_ns)."""
@@ -26,6 +31,7 @@ class BlockInterval(NamedTuple):
     start_ns: int
     end_ns: int
     closed_by: str
+    node: str = ""
 
 
 class BlockedByRow(NamedTuple):
@@ -36,6 +42,8 @@ class BlockedByRow(NamedTuple):
     peer: str
     reason: str
     blocked_ns: int
+    node: str = ""
+    boot_id: str = ""
 
 
 class BlameRow(NamedTuple):
@@ -47,6 +55,8 @@ class BlameRow(NamedTuple):
     cause: str
     path: str
     blamed_ns: int
+    node: str = ""
+    boot_id: str = ""
 
 
 class HeldRow(NamedTuple):
@@ -55,6 +65,8 @@ class HeldRow(NamedTuple):
     bucket_ns: int
     actor: str
     held_ns: int
+    node: str = ""
+    boot_id: str = ""
 
 
 class StateRow(NamedTuple):
@@ -70,6 +82,8 @@ class StateRow(NamedTuple):
     busy_ns: int
     blocked_ns: int
     waiting_ns: int
+    node: str = ""
+    boot_id: str = ""
 
 
 class LatencyRow(NamedTuple):
@@ -89,6 +103,7 @@ class LatencyRow(NamedTuple):
     p99_ns: float
     p999_ns: float
     max_ns: float
+    node: str = ""
 
 
 class ThroughputRow(NamedTuple):
@@ -100,6 +115,7 @@ class ThroughputRow(NamedTuple):
     confirmed: int
     delivered: int
     acked: int
+    node: str = ""
 
 
 class IntegrityRow(NamedTuple):
@@ -117,6 +133,11 @@ class IntegrityRow(NamedTuple):
     delivered: int
     lost: int
     duplicated: int
+    node: str = ""
+
+
+INTEGRITY_COUNTS: Final = IntegrityRow._fields[1:-1]
+"""Its columns that are numbers of messages."""
 
 
 class DepthRow(NamedTuple):
@@ -132,6 +153,8 @@ class DepthRow(NamedTuple):
     paged: int
     published: int
     acked: int
+    node: str = ""
+    boot_id: str = ""
 
 
 class KindRow(NamedTuple):
@@ -141,6 +164,8 @@ class KindRow(NamedTuple):
     kind: str
     events: int
     amount: int
+    node: str = ""
+    boot_id: str = ""
 
 
 class CdfRow(NamedTuple):
@@ -154,6 +179,7 @@ class CdfRow(NamedTuple):
     samples: int
     rank: float
     value_ns: float
+    node: str = ""
 
 
 class AlarmInterval(NamedTuple):
@@ -164,19 +190,20 @@ class AlarmInterval(NamedTuple):
     start_ns: int
     end_ns: int
     is_open: bool
+    node: str = ""
 
 
 def whole_time(rows: Iterable[StateRow]) -> list[StateRow]:
-    """One row an actor: the sums over all buckets, with the first of them."""
-    sums: dict[str, StateRow] = {}
+    """One row an actor of a node: the sums over all buckets, with the first of them."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    first: dict[tuple[str, str], int] = {}
     for row in rows:
-        known = sums.get(row.actor)
-        if known is None:
-            sums[row.actor] = row
-        else:
-            parts = (one + other for one, other in zip(known[2:], row[2:], strict=True))
-            sums[row.actor] = StateRow(min(known.bucket_ns, row.bucket_ns), row.actor, *parts)
-    return [sums[actor] for actor in sorted(sums)]
+        key = (row.node, row.actor)
+        first[key] = min(first.get(key, row.bucket_ns), row.bucket_ns)
+        total = sums.setdefault(key, [0] * len(_OF_TIME))
+        for at, name in enumerate(_OF_TIME):
+            total[at] += getattr(row, name)
+    return [StateRow._make((first[key], key[1], *sums[key], key[0], "")) for key in sorted(sums)]
 
 
 def whole_counts(rows: Iterable[KindRow]) -> dict[str, int]:
@@ -239,19 +266,28 @@ CDF_RANKS: Final = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.99
 HELD_BY: Final = " ← "
 
 
-def client_names(found: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Names by address, from connections and what their clients call themselves.
+Names = Mapping[str, Mapping[str, str]]
+"""By node: names of clients by their address there."""
 
-    Where several have one name the address goes with it; an address that two clients had, one after
-    the other, stays an address.
+
+def client_names(found: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, str]]:
+    """Names by node and address, from nodes, connections and what their clients call themselves.
+
+    Where several of a node have one name the address goes with it; an address that two clients had,
+    one after the other, stays an address.
     """
-    given: dict[str, set[str]] = {}
-    for actor, name in found:
+    given: dict[str, dict[str, set[str]]] = {}
+    for node, actor, name in found:
         if actor.startswith(CONNECTION):
-            names = given.setdefault(actor.removeprefix(CONNECTION), set())
+            address = actor.removeprefix(CONNECTION)
+            names = given.setdefault(node, {}).setdefault(address, set())
             # Two are as good as all of them, which may be as many as there ever were connections.
             if len(names) < 2:
                 names.add(name)
+    return {node: _single(names) for node, names in given.items()}
+
+
+def _single(given: Mapping[str, set[str]]) -> dict[str, str]:
     single = {address: min(names) for address, names in given.items() if len(names) == 1}
     bearers = Counter(single.values())
     return {
@@ -261,24 +297,43 @@ def client_names(found: Iterable[tuple[str, str]]) -> dict[str, str]:
     }
 
 
-def renamed(tables: Tables, names: Mapping[str, str]) -> Tables:
+def renamed(tables: Tables, names: Names) -> Tables:
     """The same tables with every address in `names` replaced, in actors, peers and paths.
 
     Only what people read is renamed; the files keep the broker's ids, so that they can be joined
     with its events.
     """
-    if not names:
+    renames = {node: renamer(known) for node, known in names.items() if known}
+    if not renames:
         return tables
-    rename = renamer(names)
     found: dict[str, Any] = {}
-    for name, rows in tables._asdict().items():
-        fields = [field for field in _OF_ACTORS if field in ROW_TYPES[name]._fields]
+    for table, rows in tables._asdict().items():
+        fields = [field for field in _OF_ACTORS if field in ROW_TYPES[table]._fields]
         if fields:
-            found[name] = tuple(
+            found[table] = tuple(
                 row._replace(**{field: rename(getattr(row, field)) for field in fields})
+                if (rename := renames.get(row.node))
+                else row
                 for row in rows
             )
     return tables._replace(**found)
+
+
+def nodes_of(tables: Tables) -> set[str]:
+    """Whose rows these are."""
+    return {row.node for rows in tables for row in rows}
+
+
+def without_lone_node(tables: Tables) -> Tables:
+    """The same tables, in which nobody has to be told the node where there is but one: its name is
+    "" then."""
+    if len(nodes_of(tables)) != 1:
+        return tables
+    found: dict[str, Any] = {
+        name: tuple(row._replace(node="") for row in rows)
+        for name, rows in tables._asdict().items()
+    }
+    return Tables(**found)
 
 
 def renamer(names: Mapping[str, str]) -> Callable[[str], str]:

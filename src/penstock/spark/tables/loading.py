@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from penstock.spark.schema.arrow_columns import schema_of
 from penstock.spark.schema.rows import (
+    INTEGRITY_COUNTS,
     ROW_TYPES,
     AlarmInterval,
     BlameRow,
@@ -55,15 +56,16 @@ def present(store: TableStore, name: str, column: str) -> int:
     return count
 
 
-def load_names(store: TableStore) -> dict[str, str]:
-    """What clients call themselves, by address."""
+def load_names(store: TableStore) -> dict[str, dict[str, str]]:
+    """What clients call themselves, by node and address."""
     return client_names(one for file in store.files(EVENTS) for one in _came_up(file))
 
 
-def _came_up(file: str) -> Iterator[tuple[str, str]]:
-    """Who did, and what he called himself."""
-    rows = pq.read_table(file, columns=["actor", "reason"], filters=[("kind", "=", "actor_up")])
-    return zip(rows["actor"].to_pylist(), rows["reason"].to_pylist(), strict=True)
+def _came_up(file: str) -> Iterator[tuple[str, str, str]]:
+    """At which node, who did, and what he called himself."""
+    columns = ["node", "actor", "reason"]
+    rows = pq.read_table(file, columns=columns, filters=[("kind", "=", "actor_up")])
+    return zip(*(rows[name].to_pylist() for name in columns), strict=True)
 
 
 def _rows(store: TableStore, name: str, row_type: Any) -> tuple[Any, ...]:
@@ -74,14 +76,16 @@ def _rows(store: TableStore, name: str, row_type: Any) -> tuple[Any, ...]:
 
 
 def _integrity(store: TableStore) -> tuple[IntegrityRow, ...]:
-    """One row a queue, over all buckets."""
+    """One row a queue of a node, over all buckets."""
     table = store.read("gold/integrity")
-    sums: dict[str, list[int]] = {}
+    sums: dict[tuple[str, str], list[int]] = {}
     for fields in [] if table is None else table.to_pylist():
-        total = sums.setdefault(fields["queue"], [0] * (len(IntegrityRow._fields) - 1))
-        for index, name in enumerate(IntegrityRow._fields[1:]):
+        total = sums.setdefault((fields["queue"], fields["node"]), [0] * len(INTEGRITY_COUNTS))
+        for index, name in enumerate(INTEGRITY_COUNTS):
             total[index] += fields[name]
-    return tuple(IntegrityRow(queue, *total) for queue, total in sorted(sums.items()))
+    return tuple(
+        IntegrityRow._make((queue, *total, node)) for (queue, node), total in sorted(sums.items())
+    )
 
 
 def export(directory: Path, tables: Tables, form: str) -> None:

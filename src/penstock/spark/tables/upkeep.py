@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.base.errors import OperatorError
-from penstock.spark.tables.files import DAY_NS, WrittenFile, day_of, merged
+from penstock.spark.tables.files import DAY_NS, WrittenFile, day_of, merged, write_days
 from penstock.spark.tables.store import (
     FLOOR,
     UNDATED,
@@ -39,8 +40,11 @@ MANY: Final = 32
 TIMES: Final = ("bucket_ns", "end_ns", "first_ns", "since_ns", "t_ns")
 """What the rows of a table are dated by: the first of these columns that it has."""
 
-KEPT: Final = frozenset({"silver/consumer"})
-"""Without an age: who is a consumer of which queue is needed as long as either is there."""
+CONSUMERS: Final = "silver/consumer"
+"""Without an age: who is a consumer of which queue is needed as long as blame of its boot may be
+made again."""
+
+COVERAGE: Final = "gold/coverage"
 
 
 class Done(NamedTuple):
@@ -123,7 +127,7 @@ def expire(
     open_ns = open_since(store, now_ns - min(keep_ns, bronze_ns))
     for name in store.names():
         column = time_column(store, name)
-        if not column or name in KEPT:
+        if not column or name == CONSUMERS:
             continue
         age_ns = bronze_ns if name.startswith("bronze/") else keep_ns
         # Whole days, as the tables are partitioned: a bucket, or a hold, is never half there.
@@ -133,6 +137,47 @@ def expire(
             _remove(store, name, found, column, until_ns)
         if found:
             yield _told(name, found, rows=sum(file.rows for file in found))
+    yield from _forget(store, min(now_ns - keep_ns, open_ns) // DAY_NS * DAY_NS, is_dry)
+
+
+def _forget(store: DeltaStore, until_ns: int, is_dry: bool) -> Iterator[Done]:
+    """Take the consumers of boots out of which nothing is left behind `until_ns`."""
+    place, live = store.place(CONSUMERS), store.live(CONSUMERS, "since_ns")
+    left = [file for file in store.live(COVERAGE, "bucket_ns") if file.high >= until_ns]
+    if not live or store.table(COVERAGE) is None:
+        return
+    boots = {
+        boot_id
+        for file in left
+        for boot_id in pq.read_table(store.place(COVERAGE) / file.path, columns=["boot_id"])[
+            "boot_id"
+        ]
+        .unique()
+        .to_pylist()
+    }
+    gone: list[WrittenFile] = []
+    new: list[WrittenFile] = []
+    count = 0
+    for file in live:
+        with pq.ParquetFile(place / file.path) as source:
+            rows = source.read()
+        kept = rows.filter(pc.is_in(rows["boot_id"], pa.array(sorted(boots), pa.string())))
+        if len(kept) < len(rows):
+            gone.append(file)
+            count += len(rows) - len(kept)
+            if not is_dry:
+                new += write_days(place, store.batch(CONSUMERS), kept, "since_ns")
+    if not gone:
+        return
+    paths = [file.path for file in gone]
+
+    def plan(live: Sequence[WrittenFile]) -> tuple[list[str], list[WrittenFile]]:
+        # A batch that came between has put others in their place.
+        return (paths, new) if {file.path for file in live}.issuperset(paths) else ([], [])
+
+    if not is_dry:
+        store.change(CONSUMERS, store.columns(CONSUMERS), Change({}, "since_ns"), plan)
+    yield _told(CONSUMERS, gone, rows=count)
 
 
 def _remove(

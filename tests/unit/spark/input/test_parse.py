@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.schema.formats import SAMPLE_FIELDS, STATE_FIELDS, clock_of, event_header
+from penstock.spark.schema.formats import (
+    SAMPLE_FIELDS,
+    STATE_FIELDS,
+    Header,
+    TraceLine,
+    event_header,
+    header_of_traces,
+)
 from tests.spark.synthetic import World, write_world
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -92,7 +99,7 @@ def test_a_value_that_no_table_can_hold_makes_a_line_unreadable_and_ends_nothing
 def test_a_time_that_no_table_can_hold_makes_a_line_of_a_trace_unreadable(tmp_path: Path) -> None:
     data = b'{"id":"a","t":9223372036854775808}\n{"id":"\\ud800"}\n{"id":"b","t":3}\n'
     (tmp_path / "trace-a.jsonl").write_bytes(data)
-    rows = [row for part in parse.message_tables(data, 0, 0) for row in part.to_pylist()]
+    rows = [row for part in parse.message_tables(data, Header(), 0) for row in part.to_pylist()]
     assert [row["message_id"] for row in rows if row["unreadable"] is None] == ["b"]
     plain = read_traces(tmp_path)
     assert ([line.message_id for line in plain.lines], plain.unreadable_count) == (["b"], 2)
@@ -101,9 +108,9 @@ def test_a_time_that_no_table_can_hold_makes_a_line_of_a_trace_unreadable(tmp_pa
 def test_traces_are_those_of_the_slow_reader(tmp_path: Path) -> None:
     write_world(tmp_path, World(seed=4))
     rows = [
-        tuple(row[name] for name in ("message_id", "stage", "t_ns", "client", "queue", "phase"))
+        tuple(row[name] for name in TraceLine._fields)
         for path in sorted(tmp_path.glob("trace-*.jsonl"))
-        for part in parse.message_tables(path.read_bytes(), clock_of(tmp_path), 0)
+        for part in parse.message_tables(path.read_bytes(), header_of_traces(tmp_path), 0)
         for row in part.to_pylist()
     ]
     assert rows == [tuple(line) for line in read_traces(tmp_path).lines]

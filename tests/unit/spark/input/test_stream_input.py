@@ -1,7 +1,6 @@
 """The broker's own stream of events as an input: what it has, over lives of the broker."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import penstock
 from penstock.base.errors import OperatorError
 from penstock.server.boot.node import Node
 from penstock.spark.input.stream_input import InputAway, StreamInput, is_address
-from penstock.spark.job.pipeline import follow
 from penstock.telemetry.events import ACTOR_UP
 from tests.conformance.live import free_port
 from tests.unit.server.wire import running
@@ -102,29 +100,3 @@ def test_parameters_of_the_address_are_those_of_the_connector(tmp_path: Path) ->
             assert not any(value == SECRET for value in shown.values())
 
     asyncio.run(scene())
-
-
-def test_a_broker_that_is_away_is_waited_for_and_told_once() -> None:
-    looks = 0
-    said: list[str] = []
-
-    def attempt(period_s: float, say: Callable[[str], None]) -> None:
-        nonlocal looks
-        looks += 1
-        if looks in (2, 3):
-            raise InputAway("the broker is away")
-        if looks == 5:
-            raise KeyboardInterrupt
-        say(f"batch {looks}")
-
-    with pytest.raises(KeyboardInterrupt):
-        follow(attempt, 0.0, said.append)
-    assert said == ["batch 1", "the broker is away; it is tried again every 0 s", "batch 4"]
-
-
-def test_a_broker_that_never_was_there_is_not_waited_for() -> None:
-    def attempt(period_s: float, say: Callable[[str], None]) -> None:
-        raise InputAway("the broker is away")
-
-    with pytest.raises(InputAway):
-        follow(attempt, 0.0, print)

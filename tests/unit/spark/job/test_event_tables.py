@@ -20,9 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.spark.input import event_slice, parse
-from penstock.spark.job import event_tables, facts, tasks
+from penstock.spark.job import event_tables, facts, reach, tasks
 from penstock.spark.job.event_tables import EVENT_TABLES, EventTables
-from penstock.spark.schema import arrow_columns
 from penstock.spark.schema.formats import FlowEvent
 from penstock.spark.schema.rows import ROW_TYPES, AlarmInterval
 from penstock.spark.tables.files import WrittenFile
@@ -38,28 +37,46 @@ SHARES = 2
 
 def make_here(
     spark: object,
-    works: Sequence[Callable[[], arrow_columns.Tables]],
+    pieces: Sequence[tasks.Piece],
+    works: Sequence[tasks.Work],
     targets: Mapping[str, tasks.Target],
     batch: int,
 ) -> dict[str, tasks.Made]:
     """As `make_tables`, without the executors."""
-    numbers = iter([pa.RecordBatch.from_pydict({"id": list(range(len(works)))})])
-    blocks = list(tasks._doing(works, targets, batch)(numbers))
-    rows = [row for block in blocks for row in block.to_pylist()]
+    bundles = tasks.bundled(pieces, SHARES)
+    numbers = pa.RecordBatch.from_pydict({"id": list(range(len(bundles)))})
+    deal = tasks.dealing(bundles, len(works))
+    dealt = [row for block in deal(iter([numbers])) for row in block.to_pylist()]
+    rows = []
+    for share in range(len(works)):
+        mine = [row for row in dealt if row["share"] == share]
+        block = pa.RecordBatch.from_pylist(mine, schema=tasks._PIECE)
+        for made in tasks.doing(works, targets, batch)(iter([block])):
+            rows += made.to_pylist()
     found = {}
     for name in targets:
         parts = [row for row in rows if row["name"] == name]
         if parts:
             told = pa.Table.from_pylist(parts, schema=tasks._SCHEMA)
-            parts = tasks._merging(targets, batch)((pa.scalar(name),), told).to_pylist()
+            parts = tasks.merging(targets, batch)((pa.scalar(name),), told).to_pylist()
         found[name] = tasks._made(parts)
     return found
 
 
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=["all at once", "in small parts"])
+def _here(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """In small parts a boot is also taken to be over before long, and comes back."""
     monkeypatch.setattr(event_tables, "make_tables", make_here)
-    monkeypatch.setattr(event_tables, "found_in_task", lambda spark, work: work())
+
+    def find(spark: object, works: Sequence[Any], merge: Callable[[Sequence[Any]], Any]) -> Any:
+        return merge([work() for work in works])
+
+    monkeypatch.setattr(event_tables, "found_in_tasks", find)
+    if request.param == "in small parts":
+        monkeypatch.setattr(event_tables, "SHARE_BYTES", 1)
+        monkeypatch.setattr(event_tables, "STRETCH_ROWS", 1)
+        monkeypatch.setattr(reach, "REPLACED_NS", 60)
+        monkeypatch.setattr(reach, "SILENT_NS", 90)
 
 
 def update(store: TableStore, width_ns: int = WIDTH_NS) -> None:

@@ -109,6 +109,33 @@ def test_counts_are_those_of_the_clients_and_of_the_summary(tmp_path: Path) -> N
     assert heads == columns * len(by_queue)
 
 
+def test_brokers_of_equal_names_are_told_apart(tmp_path: Path) -> None:
+    worlds = (World(seed=21), World(seed=22, node="b@test", boot_id="b2"))
+    twins, held_ns, pages = [], 0, []
+    for number, world in enumerate(worlds):
+        write_world(tmp_path / str(number), world)
+        twins.append(oracle.of_directory(tmp_path / str(number), BUCKET_NS))
+        page, summary = page_of(twins[-1], read_run(tmp_path / str(number)))
+        held_ns += summary.held_ns
+        pages.append(page)
+    both = Tables(**{name: getattr(twins[0], name) + getattr(twins[1], name)
+                     for name in Tables._fields})  # fmt: skip
+    page, summary = page_of(both, RunDescription())
+    assert summary.held_ns == held_ns
+    assert {one.state for one in summary.promises} == {"kept"}
+    queues = {row[0]: row[1:] for row in page.rows if len(row) == 7}
+    assert queues.keys() == {
+        f"{queue} on {node}" for queue in ("orders", "mail") for node in ("a@test", "b@test")
+    }
+    alone = [{row[0]: row[1:] for row in one.rows if len(row) == 7} for one in pages]
+    assert queues["orders on b@test"] == alone[1]["orders"] != alone[0]["orders"]
+    assert {one.scope for one in summary.recommendations} >= {
+        "alarm:memory on a@test",
+        "alarm:memory on b@test",
+    }
+    assert not any(" on a@test" in one.text for one in pages)
+
+
 def counted(confirmed: int, delivered: int) -> RunDescription:
     clients = {"a": {"confirmed": confirmed}, "b": {"delivered": delivered}}
     return RunDescription(clients=clients)

@@ -48,7 +48,7 @@ def test_stopped_queues_come_before_busy_ones_and_the_brokers_own_is_left_out() 
     ]
     held = (HeldRow(0, "queue:/stopped", S), HeldRow(0, "conn:a", 9 * S))
     tables = Tables((), (), held, (), (), (), (), tuple(depths), ())
-    assert shown_queues(tables) == ["/stopped", "/busy", "/calm"]
+    assert shown_queues(tables) == [("", "/stopped"), ("", "/busy"), ("", "/calm")]
     drawn = rates(TimeAxis(tables, RunDescription(), S), tables, S)
     assert [one.title for one in drawn] == ["stopped", "busy", "calm"]
     assert [line.name for line in drawn[0].lines] == ["stopped", "published", "taken by consumers"]

@@ -32,8 +32,11 @@ def test_actors_peers_and_paths_are_renamed() -> None:
         (),
         (),
     )
-    found = renamed(tables, {"h:1": "web"})
+    other = tables.who_blocked_whom[0]._replace(node="m")
+    tables = tables._replace(who_blocked_whom=(*tables.who_blocked_whom, other))
+    found = renamed(tables, {"": {"h:1": "web"}, "n": {"h:1": "other"}})
     assert found.who_blocked_whom[0][1:3] == ("conn:web", "chan:web/1")
+    assert found.who_blocked_whom[1] == other
     assert found.root_cause[0].path == "conn:web → chan:web/1"
     assert renamed(tables, {}) is tables
 
@@ -41,23 +44,27 @@ def test_actors_peers_and_paths_are_renamed() -> None:
 def test_clients_are_called_what_they_call_themselves() -> None:
     found = client_names(
         [
-            ("conn:h:1", "shop"),
-            ("conn:h:2", "worker"),
-            ("conn:h:3", "worker"),
-            ("conn:h:4", ""),
-            ("conn:h:5", "early"),
-            ("conn:h:5", "late"),
-            ("queue:/q", "no client"),
+            ("n", "conn:h:1", "shop"),
+            ("n", "conn:h:2", "worker"),
+            ("n", "conn:h:3", "worker"),
+            ("n", "conn:h:4", ""),
+            ("n", "conn:h:5", "early"),
+            ("n", "conn:h:5", "late"),
+            ("n", "queue:/q", "no client"),
+            ("m", "conn:h:1", "worker"),
         ]
     )
-    assert found == {"h:1": "shop", "h:2": "worker@h:2", "h:3": "worker@h:3"}
+    assert found == {
+        "n": {"h:1": "shop", "h:2": "worker@h:2", "h:3": "worker@h:3"},
+        "m": {"h:1": "worker"},
+    }
 
 
 def test_days_of_short_connections_cost_no_more_than_their_addresses() -> None:
-    ups = ((f"conn:h:{number % 50}", f"task {number}") for number in range(10_000))
+    ups = (("n", f"conn:h:{number % 50}", f"task {number}") for number in range(10_000))
     tracemalloc.start()
     try:
-        assert client_names(ups) == {}
+        assert client_names(ups) == {"n": {}}
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

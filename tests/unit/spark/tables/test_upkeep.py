@@ -14,13 +14,20 @@ pytest.importorskip("deltalake", reason="deltalake is not installed")
 import pyarrow.parquet as pq  # noqa: E402
 
 from penstock.base.errors import OperatorError  # noqa: E402
-from penstock.spark.schema.arrow_columns import ALARM_INTERVAL, BLOCK_INTERVAL, HELD_TIME  # noqa: E402
+from penstock.spark.schema.arrow_columns import (  # noqa: E402
+    ALARM_INTERVAL,
+    BLOCK_INTERVAL,
+    CONSUMER,
+    COVERAGE,
+    HELD_TIME,
+)
 from penstock.spark.tables import upkeep  # noqa: E402
 from penstock.spark.tables.files import DAY_NS, day_of, write_days  # noqa: E402
 from penstock.spark.tables.store import FLOOR, DeltaStore, ParquetStore  # noqa: E402
 from penstock.spark.tables.upkeep import compact, expire, tables_to_keep, vacuum  # noqa: E402
 
 HELD, HOLDS, ALARMS = "gold/held_time", "silver/block_interval", "silver/alarm_interval"
+CONSUMERS, COVER = "silver/consumer", "gold/coverage"
 NOW_NS = 20_000 * DAY_NS + DAY_NS // 2
 
 
@@ -116,6 +123,35 @@ def test_what_is_open_is_kept_while_its_broker_is_there(
     list(expire(store, DAY_NS, DAY_NS, NOW_NS, is_dry=False))
     assert actors(store) == left
     assert (store.read(HOLDS) is not None) == (last_days == 0.0)
+
+
+def test_consumers_go_with_the_last_that_is_known_of_their_boot(store: DeltaStore) -> None:
+    """One that has come nine days ago is kept while its boot is there."""
+    rows = [
+        {"boot_id": boot, "consumer": f"consumer:{boot}", "since_ns": NOW_NS - 9 * DAY_NS}
+        for boot in ("over", "alive")
+    ]
+    blank = dict.fromkeys(CONSUMER.names, "")
+    consumers = pa.Table.from_pylist([{**blank, **row} for row in rows], schema=CONSUMER)
+    append(store, CONSUMERS, consumers, "since_ns", 3)
+    seen = [("over", 9), ("over", 8), ("alive", 9), ("alive", 0)]
+    buckets = [{"boot_id": boot, "bucket_ns": NOW_NS - age * DAY_NS} for boot, age in seen]
+    append(store, COVER, pa.Table.from_pylist(buckets, schema=COVERAGE), "bucket_ns", 3)
+
+    def left() -> list[str]:
+        table = store.read(CONSUMERS)
+        return [] if table is None else sorted(table["boot_id"].to_pylist())
+
+    for days, is_dry, expected in (
+        (20, False, ["alive", "over"]),
+        (5, True, ["alive", "over"]),
+        (5, False, ["alive"]),
+    ):
+        told = {one.table: one.rows for one in expire(store, days * DAY_NS, DAY_NS, NOW_NS, is_dry)}
+        assert left() == expected
+        assert told == ({} if days == 20 else {CONSUMERS: 1, COVER: 3})
+    assert store.batch(CONSUMERS) == 3
+    assert list(expire(store, 5 * DAY_NS, DAY_NS, NOW_NS, is_dry=False)) == []
 
 
 def test_beside_a_writer_no_row_is_lost_and_none_is_there_twice(tmp_path: Path) -> None:
