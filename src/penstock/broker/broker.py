@@ -43,6 +43,7 @@ from penstock.broker.session.audit import NO_AUDIT
 from penstock.broker.session.entry_limits import USER, Limits
 from penstock.broker.session.guessing import Guessing
 from penstock.broker.session.negotiate import Negotiator
+from penstock.broker.session.node_counts import NodeCounts
 from penstock.broker.session.permissions import Permissions
 from penstock.broker.session.recheck import Recheck
 from penstock.broker.session.session import SessionHost
@@ -81,6 +82,7 @@ from penstock.storage.log.parked import forget_all
 from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP, QUEUE_SAMPLE, CountSample
 
 NS_PER_MS = 1_000_000
+NODE_NAME = "penstock@localhost"
 
 
 class Broker:
@@ -96,6 +98,7 @@ class Broker:
         self.config = config
         self.clock = clock
         self.started_ns = clock.monotonic_ns()
+        self.node_name = NODE_NAME
         self.chance = chance
         self.log = log
         self.vhosts = vhosts
@@ -154,6 +157,7 @@ class Broker:
             self._equip(vhost)
         self.hop_watch.stores = self.stores.by_name
         self.hop_watch.streams = self.streams.stores
+        self.counts = NodeCounts()
         self.host = self._make_host()
         self._offer_settings()
 
@@ -175,6 +179,7 @@ class Broker:
             self.closed,
             self.alarm_manager.reason,
             NO_AUDIT,
+            self.counts,
         )
 
     def _store_hops(self) -> Iterator[Hop]:
@@ -264,6 +269,7 @@ class Broker:
             negotiator.release(connection)
 
     def opened(self, connection: Connection) -> None:
+        self.counts.connections_opened += 1
         negotiator = self.negotiators[connection.name]
         name = client_name(negotiator.client_properties)
         self.recorder.record(ACTOR_UP, connection.identity, "", name, 0)
@@ -283,6 +289,7 @@ class Broker:
         self.connections.pop(connection.name, None)
         negotiator = self.negotiators.pop(connection.name, None)
         if negotiator is not None and negotiator.session is not None:
+            self.counts.connections_closed += 1
             session = negotiator.session
             self.limits.closed(connection, session.user, session.vhost.name)
 
@@ -312,6 +319,7 @@ class Broker:
                 self.depth_marks.default_bytes if self.depth_marks.has_marks() else 0,
             )
             classic.new_limits = self.rule_manager.new_limits
+        self.counts.queues_created += 1
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
         self.rule_manager.made(actor)
@@ -322,6 +330,7 @@ class Broker:
     def queue_gone(self, actor: QueueActor) -> None:
         """Put its last counts on record: samples are a second apart, and what passed since the last
         one would be in none."""
+        self.counts.queue_gone(actor)
         recorder, counts, now_ns = self.recorder, actor.messages, self.clock.monotonic_ns()
         passed = (int(counts.publish_count), int(counts.deliver_count), int(counts.ack_count))
         held, last = (0, 0, 0), (recorder.next_seq, now_ns, QUEUE_SAMPLE, actor.identity)
@@ -474,7 +483,7 @@ def _identity(config: Config) -> ServerIdentity:
         f"Python {platform.python_version()}",
         "Copyright the Penstock authors",
         "Licensed under the Apache License 2.0",
-        "penstock@localhost",
+        NODE_NAME,
     )
 
 

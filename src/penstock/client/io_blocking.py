@@ -348,6 +348,37 @@ class Channel:
         self._session.ack(self.number, delivery.delivery_tag, multiple)
         self._connection.flush()
 
+    def nack(self, delivery: Delivery, *, multiple: bool = False, requeue: bool = True) -> None:
+        """Refuse a delivery, or all up to it: back into the queue, or on to its dead letters."""
+        self._session.nack(self.number, delivery.delivery_tag, multiple, requeue)
+        self._connection.flush()
+
+    def bind_exchange(
+        self, destination: str, source: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        """Bind an exchange to another one."""
+        request = m.ExchangeBind(destination, source, routing_key, False, arguments or {})
+        self.ask(request, m.ExchangeBindOk)
+
+    def unbind_queue(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        """Undo a binding of a queue."""
+        self.ask(
+            m.QueueUnbind(queue, exchange, routing_key, arguments or {}), m.QueueUnbindOk
+        )
+
+    def unbind_exchange(
+        self, destination: str, source: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        """Undo a binding of an exchange to another one."""
+        request = m.ExchangeUnbind(destination, source, routing_key, False, arguments or {})
+        self.ask(request, m.ExchangeUnbindOk)
+
+    def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
+        """Delete an exchange."""
+        self.ask(m.ExchangeDelete(name, if_unused), m.ExchangeDeleteOk)
+
     def close(self) -> None:
         """Close the channel in order."""
         self.ask(m.ChannelClose(200, "client closes"), m.ChannelCloseOk)

@@ -405,6 +405,7 @@ class Negotiator(ConnectionVerbs):
         )
         connection.strategy.wire(lane)
         connection.add_channel(channel, lane)
+        self.host.counts.channels_opened += 1
         # A number may have been another channel's, and so may the peer's address.
         self.host.context.recorder.record(ACTOR_UP, identity, "", "", 0)
         connection.output.writer.write(method_frame(number, m.ChannelOpenOk()))
@@ -442,6 +443,9 @@ class Negotiator(ConnectionVerbs):
     def report(self, error: BaseException, where: str) -> None:
         text = f"internal error in {where}; the connection is closed"
         self.host.context.log.error(text, error)
+
+    def channel_gone(self, channel: Channel) -> None:
+        self.host.counts.channel_gone(channel)
 
     def ended(self, connection: Connection) -> None:
         if not self.is_known:

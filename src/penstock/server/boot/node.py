@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -130,6 +131,7 @@ class Node:
         around = SystemProbe(config, log, self._run_soon)
         mark_bytes = memory_mark_bytes(config, around.memory_total_bytes())
         self.broker = Broker(config, self.clock, SystemChance(), log, mark_bytes)
+        self.broker.node_name = f"penstock@{socket.gethostname()}"
         self.watch = AlarmWatch(self.broker, around)
         offer_alarm_settings(self.broker.settings, self.watch)
         self.passwords = PasswordThread(loop, self._run_soon)
@@ -168,7 +170,9 @@ class Node:
         self.events = EventWriters(self.broker, self.boot_id)
         self._listen()
         path = config.control_socket or control_path(self.listeners[0].port)
-        questions = Questions(self.broker, self.flight, self._run_soon, self._certificate)
+        questions = Questions(
+            self.broker, self.flight, self._run_soon, self._certificate, self._listeners
+        )
         self.control = ControlSocket(path, questions.answer, questions.note)
         await self.control.start()
         self.watch.check_memory()
@@ -199,6 +203,20 @@ class Node:
     def listeners(self) -> list[Listener]:
         """The ports that clients come to, the one without TLS first."""
         return [one for one in (self.listener, self.tls_listener) if one is not None]
+
+    def _listeners(self) -> list[dict[str, object]]:
+        """As RabbitMQ's overview has them."""
+        return [
+            {
+                "node": self.broker.node_name,
+                "protocol": "amqp" if one.endpoint is None else "amqp/ssl",
+                "ip_address": self.config.host,
+                "port": one.port,
+                "tls": one.endpoint is not None,
+                "certificate_s": None if one.endpoint is None else one.endpoint.left_s(),
+            }
+            for one in self.listeners
+        ]
 
     def _certificate(self) -> str:
         endpoint = None if self.tls_listener is None else self.tls_listener.endpoint

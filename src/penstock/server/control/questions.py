@@ -12,6 +12,7 @@ from penstock.broker.broker import Broker
 from penstock.explain.asking import Question, answering
 from penstock.server.control import questions_flow as flow
 from penstock.server.control import questions_limits as limits
+from penstock.server.control import questions_objects as objects
 from penstock.server.control import questions_policies as policies
 from penstock.server.control import questions_queues as queues
 from penstock.server.control import questions_readers as reading
@@ -40,7 +41,7 @@ DEFAULTS: Final = MappingProxyType(
 """What is done when a request does not say it."""
 CHANGES: Final = frozenset(
     (
-        *("add", "change-password", "clear", "clear-topic", "delete", "import", "pause"),
+        *("add", "change-password", "clear", "clear-topic", "close", "delete", "import", "pause"),
         *("release", "resume", "set", "set-tags", "set-topic"),
     )
 )
@@ -48,6 +49,10 @@ CHANGES: Final = frozenset(
 LOOKS_S: Final = MappingProxyType(
     {
         "queues list": queues.WINDOW_S,
+        "objects connections": objects.WINDOW_S,
+        "objects channels": objects.WINDOW_S,
+        "objects queues": objects.WINDOW_S,
+        "objects node": objects.WINDOW_S,
         "flow edges": 1.0,
         "flow accounts": 1.0,
         "flow alarms": 1.0,
@@ -61,7 +66,7 @@ UNSAID: Final = frozenset(("op", "do", "password_hash", "definitions"))
 
 class Questions:
     """Answers from the broker's present and the history of its last seconds. certificate: what is
-    said of the one that TLS shows."""
+    said of the one that TLS shows; listeners: the ports that clients come to."""
 
     def __init__(
         self,
@@ -69,7 +74,9 @@ class Questions:
         service: RecorderService,
         run_soon: Callable[[], None],
         certificate: Callable[[], str],
+        listeners: Callable[[], list[dict[str, object]]] = list,
     ) -> None:
+        self.listeners = listeners
         self.certificate = certificate
         self.broker = broker
         self.history = service.history
@@ -85,6 +92,15 @@ class Questions:
             "flow settings": flow.settings,
             "flow set": flow.change,
             "flow top": flow.top,
+            "objects connections": objects.connections,
+            "objects channels": objects.channels,
+            "objects consumers": objects.consumers,
+            "objects queues": objects.queues,
+            "objects exchanges": objects.exchanges,
+            "objects bindings": objects.bindings,
+            "objects node": self._node,
+            "objects login": objects.login,
+            "connections close": objects.close_connection,
             "queues list": queues.listing,
             "queues pause": queues.pause,
             "queues resume": queues.pause,
@@ -175,6 +191,10 @@ class Questions:
             "text": answer.text,
             "exit_status": answer.exit_status,
         }
+
+    def _node(self, request: Request) -> Steps[dict[str, object]]:
+        found = yield from objects.node(request)
+        return found | {"listeners": self.listeners()}
 
     def _status(self, _request: Request) -> Steps[dict[str, object]]:
         """A Status, in steps."""
