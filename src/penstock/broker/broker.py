@@ -97,8 +97,7 @@ class Broker:
         self.context = context
         self.config = config
         self.clock = clock
-        self.started_ns = clock.monotonic_ns()
-        self.node_name = NODE_NAME
+        self.started_ns, self.node_name = clock.monotonic_ns(), NODE_NAME
         self.chance = chance
         self.log = log
         self.vhosts = vhosts
@@ -125,7 +124,7 @@ class Broker:
         self.node_account = self.ledger.node
         self.connections: dict[str, Connection] = {}
         self.negotiators: dict[str, Negotiator] = {}
-        self.connection_count = self.ended_count = 0
+        self.connection_count, self.ended_count, self.counts = 0, 0, NodeCounts()
         self.parking = NodeParking(config.parked_node_bytes, config.parked_bytes)
         self.unfinished = NodeUnfinished(config)
         self.full_actions = FullActions(config.parked_full, config.parked_full_actions)
@@ -157,7 +156,6 @@ class Broker:
             self._equip(vhost)
         self.hop_watch.stores = self.stores.by_name
         self.hop_watch.streams = self.streams.stores
-        self.counts = NodeCounts()
         self.host = self._make_host()
         self._offer_settings()
 

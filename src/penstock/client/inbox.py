@@ -26,7 +26,8 @@ NACKED_HELD_MAX: Final = 1024
 
 
 class ChannelInbox:
-    """One channel's part. returned_count: publishes that came back; `replies`: by identity of the request, taken with `reply_to`."""
+    """One channel's part. returned_count: publishes that came back; `replies`: by identity of the
+    request, taken with `reply_to`."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -17,7 +17,7 @@ from typing import Final
 
 from penstock.base.limits import MANAGEMENT_LOGINS
 from penstock.management.broker_link import BrokerLink
-from penstock.management.errors import HttpFault, not_authorised
+from penstock.management.errors import login_failed, not_authorised
 
 LOGIN_S: Final = 5.0
 ADMINISTRATOR: Final = "administrator"
@@ -100,7 +100,7 @@ class Logins:
             }
         )
         if "refused" in answer:
-            raise not_authorised("Login failed")
+            raise login_failed()
         tags = frozenset(str(one) for one in answer["tags"])
         if not tags & set(TAGS):
             raise not_authorised("Not management user")
@@ -122,9 +122,11 @@ def credentials(header: str) -> tuple[str, str]:
     try:
         if scheme.lower() != "basic":
             raise ValueError("not Basic")
-        user, colon, password = b64decode(text.strip(), validate=True).decode("utf-8").partition(":")
+        user, colon, password = (
+            b64decode(text.strip(), validate=True).decode("utf-8").partition(":")
+        )
     except (ValueError, binascii.Error) as error:
-        raise HttpFault(401, "not_authorised", "Login failed") from error
+        raise login_failed() from error
     if not colon:
-        raise HttpFault(401, "not_authorised", "Login failed")
+        raise login_failed()
     return user, password

@@ -15,7 +15,7 @@ from penstock.client.errors import (
 from penstock.client.io_blocking import Channel, Connection, connect
 from penstock.client.url import BrokerUrl
 from penstock.management.access import Visitor
-from penstock.management.errors import HttpFault, bad_request, not_authorised, not_found
+from penstock.management.errors import HttpFault, bad_request, not_authorised
 
 T = TypeVar("T")
 NAME: Final = "penstock management"
@@ -69,8 +69,10 @@ def _on_channel(connection: Connection, work: Callable[[Channel], T]) -> T:
 
 
 def _fault(code: int, text: str) -> HttpFault:
+    """text: of the broker, `PRECONDITION_FAILED - inequivalent arg ...`."""
+    said = text.partition(" - ")[2] or text
     if code == NOT_FOUND:
-        return not_found()
+        return HttpFault(404, "not_found", said)
     if code == ACCESS_REFUSED:
-        return not_authorised(text)
-    return bad_request(f"{code} {text}" if not text.startswith(str(code)) else text)
+        return not_authorised(said)
+    return bad_request(said)

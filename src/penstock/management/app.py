@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
+from prometheus_client.core import Metric
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.base.errors import OperatorError
 from penstock.management.broker_link import BrokerGone
 from penstock.management.errors import HttpFault
+from penstock.management.metrics import CONTENT_TYPE, Metrics, written
 from penstock.management.requests import Call, Handler, Services, address_of, json
 from penstock.management.resources import (
     connections,
@@ -34,6 +36,8 @@ HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
+INTERNAL: Final = "internal error"
+"""How the broker begins what it says of a fault of its own."""
 REALM: Final = 'Basic realm="Penstock Management"'
 
 Routes = dict[tuple[str, str], Handler]
@@ -124,7 +128,9 @@ async def faults_told(work: Callable[[], Awaitable[Response]]) -> Response:
     except BrokerGone as error:
         return json({"error": "service_unavailable", "reason": str(error)}, 503)
     except OperatorError as error:
-        return json({"error": "bad_request", "reason": str(error)}, 400)
+        is_ours = str(error).startswith(INTERNAL)
+        said = "internal_server_error" if is_ours else "bad_request"
+        return json({"error": said, "reason": str(error)}, 500 if is_ours else 400)
 
 
 async def _missing(_request: Request, _error: Exception) -> Response:
@@ -154,7 +160,46 @@ class SecurityHeaders:
         await self.app(scope, receive, sending)
 
 
+def metrics_routes(metrics: Metrics) -> list[BaseRoute]:
+    """What Prometheus reads; nobody logs in there, as in RabbitMQ."""
+
+    def route(path: str, work: Callable[[Request], Awaitable[list[Metric]]]) -> Route:
+        async def handler(request: Request) -> Response:
+            async def told() -> Response:
+                return Response(written(await work(request)), media_type=CONTENT_TYPE)
+
+            return await faults_told(told)
+
+        return Route(path, handler, methods=["GET"])
+
+    async def aggregated(_request: Request) -> list[Metric]:
+        return await metrics.node("aggregated")
+
+    async def per_object(_request: Request) -> list[Metric]:
+        return [*await metrics.node("per-object"), *await metrics.per_object()]
+
+    async def detailed(request: Request) -> list[Metric]:
+        families = request.query_params.getlist("family")
+        return await metrics.detailed(families, request.query_params.getlist("vhost"))
+
+    async def flow_rows(_request: Request) -> list[Metric]:
+        return await metrics.flow_rows()
+
+    return [
+        route("/metrics", aggregated),
+        route("/metrics/per-object", per_object),
+        route("/metrics/detailed", detailed),
+        route("/metrics/flow", flow_rows),
+    ]
+
+
+def make_metrics_app(metrics: Metrics) -> ASGIApp:
+    """The metrics alone, for a port of their own."""
+    routes = metrics_routes(metrics)
+    return SecurityHeaders(Starlette(routes=routes, exception_handlers={404: _missing}))
+
+
 def make_app(services: Services) -> ASGIApp:
-    """All of it."""
+    """The API."""
     app = Starlette(routes=api_routes(services), exception_handlers={404: _missing})
     return SecurityHeaders(app)

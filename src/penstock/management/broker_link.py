@@ -73,6 +73,10 @@ class BrokerLink:
             task.add_done_callback(lambda _: self._asking.pop(key, None))
         return await asyncio.shield(task)
 
+    async def node(self) -> Row:
+        """The node and its totals, as of a moment ago at most."""
+        return (await self.listing("node"))[0]
+
     async def _list(self, key: bytes, request: Row) -> list[Row]:
         began = time.monotonic()
         answer = await self.ask(request)

@@ -23,6 +23,11 @@ def not_authorised(reason: str) -> HttpFault:
     return HttpFault(401, "not_authorised", reason)
 
 
+def login_failed() -> HttpFault:
+    """401 for whoever is not known; RabbitMQ spells it in two ways."""
+    return HttpFault(401, "not_authorized", "Login failed")
+
+
 def not_found() -> HttpFault:
     """404."""
     return HttpFault(404, "Object Not Found", "Not Found")

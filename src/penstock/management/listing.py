@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import re2
 
-from penstock.management.errors import bad_request
+from penstock.management.errors import HttpFault, bad_request
 
 Row = dict[str, Any]
 PAGE_SIZE: Final = 100
@@ -19,11 +19,13 @@ PAGE_SIZE_MAX: Final = 500
 PATTERN_BYTES_MAX: Final = 1_000
 
 
-def shaped(items: list[Row], query: Mapping[str, str]) -> list[Row] | Row:
+def shaped(
+    items: list[Row], query: Mapping[str, str], order: tuple[str, ...] = ()
+) -> list[Row] | Row:
     """`items` as `query` wants them: a list, or a page where one is asked for.
 
     Raises: HttpFault 400."""
-    rows = _sorted(items, query)
+    rows = _sorted(items, query, order)
     if "page" not in query:
         return _columns(rows, query)
     total = len(rows)
@@ -32,10 +34,8 @@ def shaped(items: list[Row], query: Mapping[str, str]) -> list[Row] | Row:
     fitting = _named(rows, query)
     count = max(1, -(-len(fitting) // size))
     if page > count:
-        raise bad_request(
-            f"page_out_of_range: page: {page} size: {size} length: {len(fitting)}; "
-            f"there are {count} pages"
-        )
+        said = f"Page out of range, page: {page} size: {size}, len: {len(fitting)}"
+        raise HttpFault(400, "page_out_of_range", said)
     items_of_page = fitting[(page - 1) * size : page * size]
     return {
         "filtered_count": len(fitting),
@@ -95,8 +95,8 @@ def _rank(value: object) -> tuple[int, float, str]:
     return 2, 0.0, str(value)
 
 
-def _sorted(items: list[Row], query: Mapping[str, str]) -> list[Row]:
-    fields = [one for one in query.get("sort", "").split(",") if one]
+def _sorted(items: list[Row], query: Mapping[str, str], order: tuple[str, ...]) -> list[Row]:
+    fields = [one for one in query.get("sort", "").split(",") if one] or list(order)
     is_reverse = query.get("sort_reverse") == "true"
     if not fields:
         return items[::-1] if is_reverse else items

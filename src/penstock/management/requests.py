@@ -90,9 +90,9 @@ class Call:
         self.link.forget()
         return answer
 
-    def shown(self, rows: list[Row]) -> Response:
-        """A listing as the query wants it."""
-        return json(shaped(rows, self.query))
+    def shown(self, rows: list[Row], order: tuple[str, ...] = ("vhost", "name")) -> Response:
+        """A listing as the query wants it, in this order unless it names another."""
+        return json(shaped(rows, self.query, order))
 
     def one(self, row: Row) -> Response:
         """One object, with the columns that are wanted."""
@@ -123,11 +123,18 @@ def address_of(request: Request) -> str:
     return "" if request.client is None else request.client.host
 
 
+def need_keys(body: Row, *keys: str) -> None:
+    """Raises: HttpFault 400 that names every one of `keys` that is not there."""
+    missing = [f"{{key_missing,{key}}}" for key in keys if body.get(key) is None]
+    if missing:
+        raise bad_request("[" + ",".join(missing) + "]")
+
+
 def text_of(body: Row, key: str, default: str | None = None) -> str:
     """The text `key` of a body. Raises: HttpFault 400."""
     value = body.get(key, default)
     if value is None:
-        raise HttpFault(400, "bad_request", f"key_missing: {key}")
+        raise bad_request(f"[{{key_missing,{key}}}]")
     if not isinstance(value, str):
         raise bad_request(f"{key} must be a string, not {msgspec.json.encode(value)[:60]!r}")
     return value
@@ -141,6 +148,16 @@ def flag_of(body: Row, key: str, default: bool = False) -> bool:
     if value in ("true", "false"):
         return bool(value == "true")
     raise bad_request(f"not_boolean: {key} must be true or false, not {value!r}")
+
+
+def number_of(body: Row, key: str, default: int, lowest: int, highest: int) -> int:
+    """The number `key` of a body, which may be a text. Raises: HttpFault 400."""
+    value = body.get(key, default)
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+        raise bad_request(f"{key} = {str(value)[:40]!r}: must be {lowest}..{highest}")
+    return value
 
 
 def table_of(body: Row, key: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.phases import PHASE_CLOSING, PHASE_OPEN
 from penstock.broker.paging.paged_view import paged_of
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.stream.stream_actor import stream_of
+from penstock.broker.session.node_counts import passed
 from penstock.broker.vhost.queue_arguments import type_of
 from penstock.queues.applied import names_of
 from penstock.queues.consumers import Consumer
@@ -42,13 +42,15 @@ def details(rate: float) -> Row:
     return {"rate": round(rate, 2)}
 
 
-def stats(counts: Mapping[str, int], rates: Mapping[str, float], names: Mapping[str, str]) -> Row:
-    """`message_stats`: each count with its rate. names: of ours by RabbitMQ's."""
+def stats(
+    counts: Mapping[str, int], rates: Mapping[str, float], names: Mapping[str, tuple[str, str]]
+) -> Row:
+    """`message_stats`: each count with its rate. names: of our count and rate, by RabbitMQ's."""
     found: Row = {}
-    for name, own in names.items():
-        if own in counts:
-            found[name] = counts[own]
-            found[f"{name}_details"] = details(rates.get(own, 0.0))
+    for name, (count, rate) in names.items():
+        if count in counts:
+            found[name] = counts[count]
+            found[f"{name}_details"] = details(rates.get(rate, 0.0))
     return found
 
 
@@ -112,14 +114,16 @@ def connection_row(broker: Broker, connection: Connection, windows: Windows, wir
             "auth_mechanism": negotiator.mechanism,
             "timeout": negotiator.tuning.heartbeat_s,
             "frame_max": negotiator.tuning.frame_bytes_max,
-            "channel_max": negotiator.tuning.channels_max,
+            "channel_max": negotiator.tuning.channel_max,
             "user_provided_name": given if isinstance(given, str) else "",
             "client_properties": properties,
         }
     window = windows.get(connection.identity)
     rates = {} if window is None else window.rates
     row["message_stats"] = stats(
-        {"published": int(connection.receive_count)}, rates, {"publish": "published"}
+        {"published": int(connection.receive_count)},
+        rates,
+        {"publish": ("published", "published")},
     )
     return row | wire
 
@@ -128,10 +132,11 @@ def connection_row(broker: Broker, connection: Connection, windows: Windows, wir
 
 
 CHANNEL_STATS: Final = {
-    "publish": "published",
-    "confirm": "confirmed",
-    "return_unroutable": "returned",
-    "deliver_get": "delivered",
+    "publish": ("published", "published"),
+    "confirm": ("confirmed", "confirmed"),
+    "return_unroutable": ("returned", "returned"),
+    "deliver_get": ("delivered", "delivered"),
+    "deliver": ("delivered", "delivered"),
 }
 
 
@@ -226,42 +231,22 @@ def consumer_row(
 
 
 QUEUE_STATS: Final = {
-    "publish": "published",
-    "deliver_get": "delivered",
-    "ack": "acked",
-    "redeliver": "redelivered",
+    "publish": ("routed", "published"),
+    "deliver_get": ("delivered", "delivered"),
+    "deliver": ("acked_delivered", "delivered"),
+    "deliver_no_ack": ("auto_delivered", ""),
+    "ack": ("acked", "acked"),
+    "redeliver": ("redelivered", "redelivered"),
 }
-
-
-def queue_counts(actor: QueueActor) -> dict[str, int]:
-    """What has passed through a queue since it is there."""
-    messages = actor.messages
-    return {
-        "published": int(messages.publish_count),
-        "delivered": int(messages.deliver_count),
-        "acked": int(messages.ack_count),
-        "redelivered": int(messages.requeue_count),
-    }
+"""Answers to basic.get are not counted apart from deliveries."""
 
 
 def queue_row(broker: Broker, actor: QueueActor, windows: Windows, owner: str) -> Row:
     """One queue. owner: the name of the connection that alone may use it, "" for none."""
     window = windows.get(actor.identity)
-    rates = {} if window is None else window.rates
-    messages = actor.messages
-    ready, unacked = int(messages.ready_count()), int(actor.unacked_count)
-    ready_bytes, unacked_bytes = int(messages.bytes_ready), int(actor.unacked_bytes)
-    paged, paged_bytes = paged_of(actor)
     policy, operator_policy = names_of(actor.applied)
     kind = type_of(actor.arguments)
     state = "flow" if actor.stop_reason() == "depth" else "running"
-    entered = rates.get("published", 0.0)
-    left = rates.get("acked", 0.0)
-    full_share = 0.0 if window is None else window.numbers.get("prefetch_full_share", 0.0)
-    capacity = 0.0 if not actor.consumers else 1.0 - full_share
-    choice = actor.choice
-    active = "" if choice is None or choice.active is None else choice.active.tag
-    exclusive = actor.exclusive_consumer
     row: Row = {
         "name": actor.name,
         "vhost": actor.vhost,
@@ -272,45 +257,78 @@ def queue_row(broker: Broker, actor: QueueActor, windows: Windows, owner: str) -
         "arguments": plain_table(actor.arguments, "", []),
         "node": broker.node_name,
         "state": "stopped" if actor.is_paused else state,
-        "policy": policy,
-        "operator_policy": operator_policy,
+        "policy": policy or None,
+        "operator_policy": operator_policy or None,
         "effective_policy_definition": (
             {} if actor.applied is None else dict(actor.applied.definition)
         ),
-        "consumers": len(actor.consumers),
-        "consumer_capacity": capacity,
-        "consumer_utilisation": capacity,
-        "exclusive_consumer_tag": None if exclusive is None else exclusive.tag,
-        "single_active_consumer_tag": active or None,
-        "messages": ready + unacked,
-        "messages_details": details(entered - left),
-        "messages_ready": ready,
-        "messages_ready_details": details(entered - rates.get("delivered", 0.0)),
-        "messages_unacknowledged": unacked,
-        "messages_unacknowledged_details": details(rates.get("delivered", 0.0) - left),
-        "messages_ram": ready - paged + unacked,
-        "messages_paged_out": paged,
-        "message_bytes": ready_bytes + unacked_bytes + paged_bytes,
-        "message_bytes_ready": ready_bytes + paged_bytes,
-        "message_bytes_unacknowledged": unacked_bytes,
-        "message_bytes_ram": ready_bytes + unacked_bytes,
-        "message_bytes_paged_out": paged_bytes,
-        "memory": 0 if window is None else int(window.numbers.get("memory_bytes", 0.0)),
-        "message_stats": stats(queue_counts(actor), rates, QUEUE_STATS),
+        **_consumers_of(actor, window),
+        **_contents_of(actor, window),
         "flow": flow_of(window, "stopped" if actor.stop_reason() else "running"),
     }
     if owner:
         row["owner_pid_details"] = {"name": owner}
     if kind in ("quorum", "stream"):
-        row |= {
-            "leader": broker.node_name,
-            "members": [broker.node_name],
-            "online": [broker.node_name],
-        }
-    stream = stream_of(actor)
-    if stream is not None and stream.groups is not None:
-        row["flow"] = row["flow"] | {"groups": sorted(stream.groups.groups)}  # type: ignore[operator]
+        here = broker.node_name
+        row |= {"leader": here, "members": [here], "online": [here]}
     return row
+
+
+def _consumers_of(actor: QueueActor, window: ActorWindow | None) -> Row:
+    """Who takes messages out of a queue. consumer_capacity: the share of its consumers, 0..1, that
+    could be given a message."""
+    full_share = 0.0 if window is None else window.numbers.get("prefetch_full_share", 0.0)
+    capacity = 0.0 if not actor.consumers else 1.0 - full_share
+    choice, exclusive = actor.choice, actor.exclusive_consumer
+    is_single = choice is not None and choice.is_single
+    active = choice.active if choice is not None and is_single else None
+    return {
+        "consumers": len(actor.consumers),
+        "consumer_capacity": capacity,
+        "consumer_utilisation": capacity,
+        "exclusive_consumer_tag": None if exclusive is None else exclusive.tag,
+        "single_active_consumer_tag": None if active is None else active.tag,
+    }
+
+
+def _contents_of(actor: QueueActor, window: ActorWindow | None) -> Row:
+    """What is in a queue, and what has passed through it. Bytes of what is on the disk alone count,
+    too, except where `ram` is said."""
+    rates = {} if window is None else window.rates
+    messages = actor.messages
+    ready, unacked = int(messages.ready_count()), int(actor.unacked_count)
+    ready_bytes, unacked_bytes = int(messages.bytes_ready), int(actor.unacked_bytes)
+    paged, paged_bytes = paged_of(actor)
+    bytes_ = ready_bytes + unacked_bytes + paged_bytes
+    entered, delivered = rates.get("published", 0.0), rates.get("delivered", 0.0)
+    left = rates.get("acked", 0.0)
+    counts = passed(actor)
+    counts["acked_delivered"] = counts["delivered"] - counts["auto_delivered"]
+    return {
+        "messages": ready + unacked,
+        "messages_details": details(entered - left),
+        "messages_ready": ready,
+        "messages_ready_details": details(entered - delivered),
+        "messages_unacknowledged": unacked,
+        "messages_unacknowledged_details": details(delivered - left),
+        "messages_ram": ready - paged + unacked,
+        "messages_ready_ram": ready - paged,
+        "messages_unacknowledged_ram": unacked,
+        "messages_persistent": ready + unacked if actor.durable else 0,
+        "messages_paged_out": paged,
+        "message_bytes": bytes_,
+        "message_bytes_ready": ready_bytes + paged_bytes,
+        "message_bytes_unacknowledged": unacked_bytes,
+        "message_bytes_ram": ready_bytes + unacked_bytes,
+        "message_bytes_persistent": bytes_ if actor.durable else 0,
+        "message_bytes_paged_out": paged_bytes,
+        "head_message_timestamp": None,
+        "recoverable_slaves": None,
+        "garbage_collection": {},
+        "reductions": 0,
+        "memory": 0 if window is None else int(window.numbers.get("memory_bytes", 0.0)),
+        "message_stats": stats(counts, rates, QUEUE_STATS),
+    }
 
 
 # -- exchanges and bindings ----------------------------------------------------------------------

@@ -104,9 +104,6 @@ class ConnectionVerbs:
         """A bug of ours: put it into the log."""
         raise NotImplementedError
 
-    def channel_gone(self, channel: Channel) -> None:
-        """`channel` is about to close, however that came."""
-
     def ended(self, connection: "Connection") -> None:
         """The connection is gone from the broker."""
         raise NotImplementedError
@@ -850,8 +847,6 @@ class Connection(ChannelHost):
             payer = self.rated
             if payer is not None:
                 self._left_rate(payer, int(channel.number))
-        if not channel.is_closed:
-            self.verbs.channel_gone(channel)
         channel.close()
         channel.times.note_unanswered(0)
         lane = channel.upstream

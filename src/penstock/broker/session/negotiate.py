@@ -444,9 +444,6 @@ class Negotiator(ConnectionVerbs):
         text = f"internal error in {where}; the connection is closed"
         self.host.context.log.error(text, error)
 
-    def channel_gone(self, channel: Channel) -> None:
-        self.host.counts.channel_gone(channel)
-
     def ended(self, connection: Connection) -> None:
         if not self.is_known:
             self.host.guessing.known(self.peer_host)

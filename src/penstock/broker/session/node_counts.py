@@ -4,29 +4,35 @@ Connections, channels and queues keep their own counts, which end with them; her
 have ended have left, so that a sum over all of them never falls. Owner: the broker.
 """
 
+from typing import Final
+
 from penstock.broker.channel.channel import Channel
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.vhost.queue_arguments import type_of
+
+QUEUE_TYPES: Final = ("classic", "quorum", "stream")
+PASSED: Final = ("routed", "delivered", "auto_delivered", "acked", "redelivered")
+"""What is counted of each type of queue; auto_delivered: of delivered, what needed no
+acknowledgement."""
 
 
 class NodeCounts:
     """connections_*, channels_*, queues_*: how often; the rest: messages of channels and queues
-    that have ended. received: publishes; routed: copies in queues."""
+    that have ended. received: publishes; by_type: of each type of queue, as PASSED."""
 
     __slots__ = (
-        "acked",
+        "by_type",
         "channels_closed",
         "channels_opened",
         "confirmed",
         "connections_closed",
         "connections_opened",
-        "delivered",
         "queues_created",
         "queues_declared",
         "queues_deleted",
         "received",
-        "redelivered",
+        "received_confirm",
         "returned",
-        "routed",
         "unroutable",
     )
 
@@ -39,53 +45,60 @@ class NodeCounts:
         self.queues_created = 0
         self.queues_deleted = 0
         self.received = 0
+        self.received_confirm = 0
         self.confirmed = 0
         self.returned = 0
         self.unroutable = 0
-        self.routed = 0
-        self.delivered = 0
-        self.acked = 0
-        self.redelivered = 0
+        self.by_type = {kind: dict.fromkeys(PASSED, 0) for kind in QUEUE_TYPES}
 
     def channel_gone(self, channel: Channel) -> None:
         """`channel` is about to close, and still has its counts."""
         self.channels_closed += 1
-        add_channel(self, channel)
+        self.add_channel(channel)
 
     def queue_gone(self, queue: QueueActor) -> None:
         """`queue` is deleted."""
         self.queues_deleted += 1
-        add_queue(self, queue)
+        self.add_queue(queue)
+
+    def add_channel(self, channel: Channel) -> None:
+        """Add what has passed through `channel`."""
+        publisher = channel.publisher
+        self.received += int(publisher.publish_count)
+        self.returned += int(publisher.return_count)
+        self.unroutable += int(publisher.unroutable_count)
+        confirms = publisher.confirms
+        if confirms is not None and confirms.commits is None:
+            self.received_confirm += int(publisher.publish_count)
+            self.confirmed += int(confirms.base + confirms.head - 1)
+
+    def add_queue(self, queue: QueueActor) -> None:
+        """Add what has passed through `queue`."""
+        of_type = self.by_type[type_of(queue.arguments)]
+        for name, count in passed(queue).items():
+            of_type[name] += count
 
     def copy(self) -> "NodeCounts":
         """The same numbers, to add those of what is alive to."""
         found = NodeCounts()
         for name in NodeCounts.__slots__:
             setattr(found, name, getattr(self, name))
+        found.by_type = {kind: dict(counts) for kind, counts in self.by_type.items()}
         return found
 
-
-def confirmed_by(channel: Channel) -> int:
-    """Publishes that `channel` has confirmed, 0 without confirms."""
-    confirms = channel.publisher.confirms
-    if confirms is None or confirms.commits is not None:
-        return 0
-    return int(confirms.base + confirms.head - 1)
+    def all(self, name: str) -> int:
+        """One of PASSED, of all types."""
+        return sum(counts[name] for counts in self.by_type.values())
 
 
-def add_channel(counts: NodeCounts, channel: Channel) -> None:
-    """Add what has passed through `channel`."""
-    publisher = channel.publisher
-    counts.received += int(publisher.publish_count)
-    counts.returned += int(publisher.return_count)
-    counts.unroutable += int(publisher.unroutable_count)
-    counts.confirmed += confirmed_by(channel)
-
-
-def add_queue(counts: NodeCounts, queue: QueueActor) -> None:
-    """Add what has passed through `queue`."""
+def passed(queue: QueueActor) -> dict[str, int]:
+    """What has passed through a queue since it is there, as PASSED."""
     messages = queue.messages
-    counts.routed += int(messages.publish_count)
-    counts.delivered += int(messages.deliver_count)
-    counts.acked += int(messages.ack_count)
-    counts.redelivered += int(messages.requeue_count)
+    auto = sum(int(one.delivered) for one in queue.consumers if one.is_no_ack)
+    return {
+        "routed": int(messages.publish_count),
+        "delivered": int(messages.deliver_count),
+        "auto_delivered": int(queue.auto_delivered) + auto,
+        "acked": int(messages.ack_count),
+        "redelivered": int(messages.requeue_count),
+    }

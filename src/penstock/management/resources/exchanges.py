@@ -9,13 +9,25 @@ from starlette.responses import Response
 from penstock.client.io_blocking import Channel
 from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request, not_found
-from penstock.management.requests import Call, Handler, flag_of, gone, json, made, table_of, text_of
+from penstock.management.requests import (
+    Call,
+    Handler,
+    flag_of,
+    gone,
+    json,
+    made,
+    need_keys,
+    table_of,
+    text_of,
+)
 from penstock.management.resources.queues import need_vhost
 from penstock.management.tables import as_table, properties_from
 
 DEFAULT: Final = "amq.default"
 """The default exchange's name in addresses, which cannot be empty there."""
 CONFIRM_MS: Final = 30_000
+ORDER: Final = ("vhost", "source", "destination_type", "destination", "routing_key")
+"""Of bindings."""
 
 
 def _visible(call: Call, rows: list[Row]) -> list[Row]:
@@ -54,9 +66,10 @@ async def one(call: Call) -> Response:
 async def declare(call: Call) -> Response:
     vhost, name = call.vhost(), call.path("exchange")
     body = await call.body()
-    kind = text_of(body, "type")
+    kind = text_of(body, "type", "direct")
     arguments = as_table(table_of(body, "arguments"))
     flags = {key: flag_of(body, key) for key in ("durable", "auto_delete", "internal")}
+    await need_vhost(call, vhost, True)
     was_there = bool(await call.link.listing("exchanges", vhost=vhost, name=_named(name)))
 
     def work(channel: Channel) -> None:
@@ -83,8 +96,9 @@ async def publish(call: Call) -> Response:
     """Publish one message, mandatory and confirmed: whether it was routed to a queue."""
     row = await find(call)
     body = await call.body()
+    need_keys(body, "properties", "routing_key", "payload", "payload_encoding")
     key, payload = text_of(body, "routing_key"), text_of(body, "payload")
-    encoding = text_of(body, "payload_encoding", "string")
+    encoding = text_of(body, "payload_encoding")
     if encoding == "base64":
         try:
             content = b64decode(payload, validate=True)
@@ -111,20 +125,18 @@ async def publish(call: Call) -> Response:
 
 
 async def bindings(call: Call) -> Response:
-    return call.shown(_visible(call, await call.link.listing("bindings")))
+    return call.shown(_visible(call, await call.link.listing("bindings")), ORDER)
 
 
 async def bindings_of_vhost(call: Call) -> Response:
     vhost = call.vhost()
     await need_vhost(call, vhost)
-    return call.shown(await call.link.listing("bindings", vhost=vhost))
+    return call.shown(await call.link.listing("bindings", vhost=vhost), ORDER)
 
 
 async def from_source(call: Call) -> Response:
     row = await find(call)
-    return call.shown(
-        await call.link.listing("bindings", vhost=row["vhost"], source=row["name"])
-    )
+    return call.shown(await call.link.listing("bindings", vhost=row["vhost"], source=row["name"]))
 
 
 async def to_destination(call: Call) -> Response:

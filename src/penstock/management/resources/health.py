@@ -25,7 +25,7 @@ def verdict(reason: str, **more: object) -> Response:
 
 
 async def _node(call: Call) -> Row:
-    return await call.link.ask({"op": "objects", "do": "node"})
+    return await call.link.node()
 
 
 async def alarms(call: Call) -> Response:
@@ -52,6 +52,12 @@ async def always(call: Call) -> Response:
     """Asked so that an answer shows that the broker is there."""
     await _node(call)
     return verdict("")
+
+
+async def not_critical(call: Call) -> Response:
+    """Whether others have to stay when this node goes; a single node has no others."""
+    await _node(call)
+    return json({"status": "ok", "reason": "single node cluster"})
 
 
 async def port_listener(call: Call) -> Response:
@@ -81,8 +87,7 @@ async def certificates(call: Call) -> Response:
     expired = [
         {"port": one["port"], "seconds_left": int(one["certificate_s"])}
         for one in (await _node(call))["listeners"]
-        if one["certificate_s"] is not None
-        and one["certificate_s"] <= int(within) * UNITS_S[unit]
+        if one["certificate_s"] is not None and one["certificate_s"] <= int(within) * UNITS_S[unit]
     ]
     return verdict("Certificates expiring" if expired else "", expired=expired)
 
@@ -100,8 +105,8 @@ ROUTES: Final[dict[tuple[str, str], Handler]] = {
     ("GET", CHECKS + "protocol-listener/{protocol:path}"): protocol_listener,
     ("GET", CHECKS + "certificate-expiration/{within}/{unit}"): certificates,
     ("GET", CHECKS + "virtual-hosts"): always,
-    ("GET", CHECKS + "node-is-mirror-sync-critical"): always,
-    ("GET", CHECKS + "node-is-quorum-critical"): always,
+    ("GET", CHECKS + "node-is-mirror-sync-critical"): not_critical,
+    ("GET", CHECKS + "node-is-quorum-critical"): not_critical,
     ("GET", CHECKS + "is-in-service"): in_service,
     ("GET", CHECKS + "ready-to-serve-clients"): in_service,
     ("GET", CHECKS + "below-node-connection-limit"): always,

@@ -17,16 +17,22 @@ STATS: Final = {
     "return_unroutable": ("returned", ""),
     "drop_unroutable": ("unroutable", ""),
     "deliver_get": ("delivered", "queue:delivered"),
+    "deliver": ("delivered", "queue:delivered"),
     "ack": ("acked", "queue:acked"),
     "redeliver": ("redelivered", "queue:redelivered"),
     "publish_in": ("received", "conn:published"),
     "publish_out": ("routed", "queue:published"),
 }
 """Count and rate of ours by RabbitMQ's name."""
-CHURN: Final = (
-    "connections_opened connections_closed channels_opened channels_closed queues_declared "
-    "queues_created queues_deleted"
-).split()
+CHURN: Final = [
+    "connections_opened",
+    "connections_closed",
+    "channels_opened",
+    "channels_closed",
+    "queues_declared",
+    "queues_created",
+    "queues_deleted",
+]
 KINDS: Final = (
     "direct",
     "fanout",
@@ -44,7 +50,7 @@ def rate(value: float) -> Row:
 
 async def overview(call: Call) -> Response:
     """The node, its totals and rates."""
-    node = await call.link.ask({"op": "objects", "do": "node"})
+    node = await call.link.node()
     totals, counts, rates = node["totals"], node["counts"], node["rates"]
     ready, unacked = totals["messages_ready"], totals["messages_unacknowledged"]
     entered, delivered = rates.get("queue:published", 0.0), rates.get("queue:delivered", 0.0)
@@ -57,7 +63,10 @@ async def overview(call: Call) -> Response:
         {
             "management_version": call.services.rabbitmq_version,
             "rates_mode": "basic",
-            "sample_retention_policies": {},
+            "sample_retention_policies": {"global": [60], "basic": [60], "detailed": [60]},
+            "release_series_support_status": "supported",
+            "disable_stats": False,
+            "enable_queue_totals": False,
             "product_name": "Penstock",
             "product_version": __version__,
             "rabbitmq_version": call.services.rabbitmq_version,
@@ -150,12 +159,14 @@ def node_row(node: Row) -> Row:
 
 
 async def nodes(call: Call) -> Response:
-    node = await call.link.ask({"op": "objects", "do": "node"})
+    call.visitor.need_monitor()
+    node = await call.link.node()
     return call.shown([node_row(node)])
 
 
 async def one_node(call: Call) -> Response:
-    node = await call.link.ask({"op": "objects", "do": "node"})
+    call.visitor.need_monitor()
+    node = await call.link.node()
     if call.path("name") != node["node"]:
         raise not_found()
     return call.one(node_row(node))
@@ -163,7 +174,8 @@ async def one_node(call: Call) -> Response:
 
 async def node_memory(call: Call) -> Response:
     """Where memory is, by what holds it."""
-    node = await call.link.ask({"op": "objects", "do": "node"})
+    call.visitor.need_monitor()
+    node = await call.link.node()
     if call.path("name") != node["node"]:
         raise not_found()
     used = node["machine"]["mem_used"]
@@ -171,7 +183,7 @@ async def node_memory(call: Call) -> Response:
 
 
 async def cluster_name(call: Call) -> Response:
-    node = await call.link.ask({"op": "objects", "do": "node"})
+    node = await call.link.node()
     return json({"name": node["node"]})
 
 

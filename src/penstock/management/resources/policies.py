@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request, not_found
-from penstock.management.requests import Call, Handler, gone, json, made, text_of
+from penstock.management.requests import Call, Handler, gone, json, made, need_keys, text_of
 from penstock.management.resources.queues import need_vhost
 
 
@@ -56,9 +56,10 @@ class Policies:
         self._may_change(call)
         before = await self._find(call)
         body = await call.body()
-        definition = body.get("definition")
+        need_keys(body, "definition")
+        definition = body["definition"]
         if not isinstance(definition, dict):
-            raise bad_request("key_missing: definition, an object")
+            raise bad_request("definition must be an object")
         policy = {
             "vhost": call.path("vhost"),
             "name": call.path("name"),
@@ -126,6 +127,8 @@ async def parameters_of(call: Call) -> Response:
 
 
 OF_VHOST: Final = ("parameters", "policies", "queues", "exchanges", "bindings")
+NAMED: Final = ("parameters", "policies")
+"""Rows that name their virtual host also where all are of one."""
 
 
 async def export(call: Call) -> Response:
@@ -144,7 +147,7 @@ async def export_vhost(call: Call) -> Response:
     shown: Row = {key: value for key, value in found.items() if not isinstance(value, list)}
     for key in OF_VHOST:
         shown[key] = [
-            {name: value for name, value in row.items() if name != "vhost"}
+            {name: value for name, value in row.items() if name != "vhost" or key in NAMED}
             for row in found.get(key, [])
             if row.get("vhost") == vhost
         ]
@@ -174,7 +177,9 @@ async def _uploaded(call: Call) -> Row:
         return await call.body()
     form = await call.request.form(max_files=1, max_fields=4)
     given = form.get("file")
-    data = given.encode() if isinstance(given, str) else b"" if given is None else await given.read()
+    data = (
+        given.encode() if isinstance(given, str) else b"" if given is None else await given.read()
+    )
     try:
         return msgspec.json.decode(data, type=dict)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -9,8 +9,18 @@ from starlette.responses import Response
 from penstock.client.events import Delivery
 from penstock.client.io_blocking import Channel
 from penstock.management.broker_link import Row
-from penstock.management.errors import bad_request, not_found
-from penstock.management.requests import Call, Handler, flag_of, gone, json, made, table_of, text_of
+from penstock.management.errors import HttpFault, bad_request, not_found
+from penstock.management.requests import (
+    Call,
+    Handler,
+    flag_of,
+    gone,
+    json,
+    made,
+    number_of,
+    table_of,
+    text_of,
+)
 from penstock.management.tables import as_table, properties_row
 
 GET_MAX: Final = 10_000
@@ -41,11 +51,10 @@ async def of_vhost(call: Call) -> Response:
     return call.shown(await call.link.listing("queues", vhost=vhost))
 
 
-async def need_vhost(call: Call, vhost: str) -> None:
+async def need_vhost(call: Call, vhost: str, is_change: bool = False) -> None:
     """Raises: HttpFault 404 if there is none."""
-    node = await call.link.ask({"op": "objects", "do": "node"})
-    if vhost not in node["vhosts"]:
-        raise not_found()
+    if vhost not in [row["name"] for row in await call.link.listing("vhosts")]:
+        raise HttpFault(404, "not_found", "vhost_not_found") if is_change else not_found()
 
 
 async def find(call: Call) -> Row:
@@ -79,12 +88,11 @@ async def declare(call: Call) -> Response:
     durable, auto_delete = flag_of(body, "durable"), flag_of(body, "auto_delete")
     if "x-queue-type" not in arguments and isinstance(body.get("type"), str):
         arguments["x-queue-type"] = body["type"]
+    await need_vhost(call, vhost, True)
     was_there = bool(await call.link.listing("queues", vhost=vhost, name=name))
 
     def work(channel: Channel) -> None:
-        channel.declare_queue(
-            name, durable=durable, auto_delete=auto_delete, arguments=arguments
-        )
+        channel.declare_queue(name, durable=durable, auto_delete=auto_delete, arguments=arguments)
 
     await call.services.writes.do(call.visitor, vhost, work)
     call.link.forget()
@@ -131,9 +139,7 @@ async def get(call: Call) -> Response:
     """Take messages out, or look at them and put them back."""
     row = await find(call)
     body = await call.body()
-    count = body.get("count", 1)
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= GET_MAX:
-        raise bad_request(f"count = {count!r}: must be 0..{GET_MAX}")
+    count = number_of(body, "count", 1, 0, GET_MAX)
     if "ackmode" not in body and "requeue" in body:
         # As clients before RabbitMQ 3.7 say it.
         body["ackmode"] = f"ack_requeue_{'true' if flag_of(body, 'requeue') else 'false'}"
@@ -143,9 +149,9 @@ async def get(call: Call) -> Response:
     encoding = text_of(body, "encoding", "auto")
     if encoding not in ("auto", "base64"):
         raise bad_request(f"encoding '{encoding}'; one of: auto, base64")
-    truncate = body.get("truncate")
-    if truncate is not None and (not isinstance(truncate, int) or truncate < 0):
-        raise bad_request(f"truncate = {truncate!r}: must be a number of bytes, 0 or more")
+    truncate: int | None = None
+    if body.get("truncate") is not None:
+        truncate = number_of(body, "truncate", 0, 0, GET_BYTES_MAX)
 
     def work(channel: Channel) -> list[Row]:
         found: list[Row] = []

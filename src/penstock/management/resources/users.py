@@ -15,7 +15,10 @@ from penstock.broker.session.passwords import (
 )
 from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request, not_found
-from penstock.management.requests import Call, Handler, gone, json, made, text_of
+from penstock.management.requests import Call, Handler, gone, json, made, need_keys, text_of
+
+RIGHTS: Final = ("configure", "write", "read")
+
 
 async def _users(call: Call) -> list[Row]:
     answer = await call.link.ask({"op": "users", "do": "list"})
@@ -69,7 +72,9 @@ async def put_user(call: Call) -> Response:
     name, tags = call.path("name"), tags_of(body)
     hashed, hashing = "", ARGON2
     if body.get("password"):
-        hashed = hash_password(text_of(body, "password"), secrets.token_bytes(salt_bytes(ARGON2)), ARGON2)
+        hashed = hash_password(
+            text_of(body, "password"), secrets.token_bytes(salt_bytes(ARGON2)), ARGON2
+        )
     elif body.get("password_hash"):
         hashed = text_of(body, "password_hash")
         algorithm = text_of(body, "hashing_algorithm", SHA256)
@@ -157,7 +162,8 @@ async def put_permission(call: Call) -> Response:
     call.visitor.need_administrator()
     body = await call.body()
     user, vhost = call.path("name"), call.path("vhost")
-    patterns = {key: text_of(body, key) for key in ("configure", "write", "read")}
+    need_keys(body, *RIGHTS)
+    patterns = {key: text_of(body, key) for key in RIGHTS}
     before = await _permissions(call, vhost=vhost, user=user) if await _is_vhost(call) else []
     await call.change("permissions", "set", user=user, vhost=vhost, **patterns)
     return made(not before)
@@ -165,9 +171,7 @@ async def put_permission(call: Call) -> Response:
 
 async def delete_permission(call: Call) -> Response:
     call.visitor.need_administrator()
-    await call.change(
-        "permissions", "clear", user=call.path("name"), vhost=call.path("vhost")
-    )
+    await call.change("permissions", "clear", user=call.path("name"), vhost=call.path("vhost"))
     return gone()
 
 
@@ -220,7 +224,7 @@ async def delete_topic(call: Call) -> Response:
 
 async def _vhosts(call: Call) -> list[Row]:
     answer = await call.link.ask({"op": "vhosts", "do": "list"})
-    node = await call.link.ask({"op": "objects", "do": "node"})
+    node = await call.link.node()
     return [
         {
             "name": row["name"],
@@ -233,6 +237,10 @@ async def _vhosts(call: Call) -> list[Row]:
             "cluster_state": {node["node"]: "running"},
             "messages": row["messages"],
             "messages_details": {"rate": 0.0},
+            "messages_ready": row["messages"] - row["messages_unacknowledged"],
+            "messages_ready_details": {"rate": 0.0},
+            "messages_unacknowledged": row["messages_unacknowledged"],
+            "messages_unacknowledged_details": {"rate": 0.0},
             "connections": row["connections"],
             "queues": row["queues"],
         }
@@ -268,7 +276,7 @@ async def put_vhost(call: Call) -> Response:
     name = call.path("vhost")
     await call.change("vhosts", "add", name=name)
     if not await _permissions(call, vhost=name, user=call.visitor.name):
-        everything: dict[str, Any] = {key: ".*" for key in ("configure", "write", "read")}
+        everything: dict[str, Any] = dict.fromkeys(RIGHTS, ".*")
         try:
             await call.change(
                 "permissions", "set", user=call.visitor.name, vhost=name, **everything

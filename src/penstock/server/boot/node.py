@@ -25,6 +25,7 @@ from penstock.flow.watermark import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose
 from penstock.protocol.methods.codec import method_frame
 from penstock.server.boot.log_lines import LineLog
+from penstock.server.boot.management_child import ManagementChild, is_management_wanted
 from penstock.server.control.control_client import control_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.control.questions import Questions
@@ -148,6 +149,7 @@ class Node:
         self.listener: Listener | None = None
         self.tls_listener: Listener | None = None
         self.control: ControlSocket | None = None
+        self.management: ManagementChild | None = None
         self.events: EventWriters | None = None
         self.make_tokens = make_tokens
         self.tokens: TokenChecker | None = None
@@ -175,6 +177,8 @@ class Node:
         )
         self.control = ControlSocket(path, questions.answer, questions.note)
         await self.control.start()
+        if is_management_wanted(config):
+            self.management = ManagementChild(config, path, self.log)
         self.watch.check_memory()
         self._look_at_disk()
         self._every(TICK_S, self.tick)
@@ -370,6 +374,8 @@ class Node:
         self.due_timer.stop()
         self.watch.around.give_up_reserve()
         self.flight.close()
+        if self.management is not None:
+            await self.management.stop()
         for listener in self.listeners:
             listener.stop_accepting()
         farewell = method_frame(
@@ -437,6 +443,8 @@ async def serve(
     gc.set_threshold(*COLLECTIONS)
     sys.setswitchinterval(0.0005)
     announce(node)
+    if node.management is not None:
+        node.management.start()
     await asked.wait()
     await node.stop()
     if node.failure is not None:

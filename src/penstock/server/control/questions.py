@@ -12,6 +12,7 @@ from penstock.broker.broker import Broker
 from penstock.explain.asking import Question, answering
 from penstock.server.control import questions_flow as flow
 from penstock.server.control import questions_limits as limits
+from penstock.server.control import questions_node as about_node
 from penstock.server.control import questions_objects as objects
 from penstock.server.control import questions_policies as policies
 from penstock.server.control import questions_queues as queues
@@ -99,7 +100,8 @@ class Questions:
             "objects exchanges": objects.exchanges,
             "objects bindings": objects.bindings,
             "objects node": self._node,
-            "objects login": objects.login,
+            "objects vhosts": objects.vhosts,
+            "objects login": about_node.login,
             "connections close": objects.close_connection,
             "queues list": queues.listing,
             "queues pause": queues.pause,
@@ -193,8 +195,8 @@ class Questions:
         }
 
     def _node(self, request: Request) -> Steps[dict[str, object]]:
-        found = yield from objects.node(request)
-        return found | {"listeners": self.listeners()}
+        found = yield from about_node.node(request)
+        return {"items": [found | {"listeners": self.listeners()}]}
 
     def _status(self, _request: Request) -> Steps[dict[str, object]]:
         """A Status, in steps."""

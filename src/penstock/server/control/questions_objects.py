@@ -5,27 +5,21 @@ One request is {"op": "objects", "do": "connections" | "channels" | "consumers" 
 goes meanwhile is left out. They are what the management process shows, which sorts and pages them.
 """
 
-import os
 import resource
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
-import penstock
 from penstock.base.errors import ConnectionFault, OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin import object_rows as rows
 from penstock.broker.admin.definitions_rows import Row
 from penstock.broker.admin.users import FORCED
-from penstock.broker.alarm.alarm_manager import DISK, MEMORY
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.session.node_counts import NodeCounts, add_channel, add_queue
-from penstock.protocol.sasl import Credentials
 from penstock.routing.exchange import Exchange
 from penstock.server.control.request import Request
-from penstock.server.machine.build import build_words
 from penstock.server.net.sockets import SocketShell
 from penstock.telemetry.actor_window import ActorWindow
 
@@ -35,6 +29,7 @@ STEP_ROWS: Final = 16
 STEP_COUNTS: Final = 256
 LOGIN_LOOK_S: Final = 0.005
 NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
 PAGE_BYTES: Final = resource.getpagesize()
 
 Windows = Mapping[str, ActorWindow]
@@ -101,11 +96,7 @@ def find_connection(broker: Broker, name: str) -> Connection:
     Raises: OperatorError."""
     found = broker.connections.get(name.partition(" -> ")[0])
     if found is None:
-        named = [
-            one
-            for one in broker.connections.values()
-            if _given_name(broker, one) == name
-        ]
+        named = [one for one in broker.connections.values() if _given_name(broker, one) == name]
         if len(named) > 1:
             addresses = ", ".join(sorted(one.name for one in named)[:5])
             raise OperatorError(f"{len(named)} connections are called '{name}': {addresses}")
@@ -125,9 +116,7 @@ def connections(request: Request) -> Steps[dict[str, object]]:
     broker, windows = request.broker, request.windows(WINDOW_S)
     found: list[Row] = []
     for connection in _connections(request):
-        found.append(
-            rows.connection_row(broker, connection, windows, _wire(broker, connection))
-        )
+        found.append(rows.connection_row(broker, connection, windows, _wire(broker, connection)))
         if len(found) % STEP_ROWS == 0:
             yield 0.0
     return {"items": found}
@@ -278,128 +267,9 @@ def _default_binding(vhost: str, queue: str) -> Row:
     }
 
 
-# -- the node ------------------------------------------------------------------------------------
-
-
-def node(request: Request) -> Steps[dict[str, object]]:
-    """The node and all that is counted on it, in steps."""
-    broker = request.broker
-    counts = broker.counts.copy()
-    totals = {
-        "connections": 0,
-        "channels": 0,
-        "exchanges": 0,
-        "queues": 0,
-        "consumers": 0,
-        "publishers": 0,
-        "messages_ready": 0,
-        "messages_unacknowledged": 0,
-    }
-    states: dict[str, int] = {}
-    now_ns = broker.clock.monotonic_ns()
-    for index, connection in enumerate(list(broker.connections.values()), 1):
-        negotiator = broker.negotiators.get(connection.name)
-        if negotiator is None or negotiator.session is None:
-            continue
-        totals["connections"] += 1
-        state = connection.state(now_ns)
-        states[state] = states.get(state, 0) + 1
-        for channel in list(connection.channels.values()):
-            totals["channels"] += 1
-            totals["publishers"] += int(channel.publisher.publish_count > 0)
-            add_channel(counts, channel)
-        if index % STEP_COUNTS == 0:
-            yield 0.0
-    kinds: dict[str, dict[str, int]] = {}
-    for vhost in list(broker.vhosts.values()):
-        totals["exchanges"] += len(vhost.router.exchanges())
-        for index, actor in enumerate(list(vhost.queues.values()), 1):
-            add_queue(counts, actor)
-            if not vhost.is_internal(actor.name):
-                totals["queues"] += 1
-            totals["consumers"] += len(actor.consumers)
-            totals["messages_ready"] += int(actor.messages.ready_count())
-            totals["messages_unacknowledged"] += int(actor.unacked_count)
-            kind = kinds.setdefault(rows.type_of(actor.arguments), {})
-            for name, value in rows.queue_counts(actor).items():
-                kind[name] = kind.get(name, 0) + value
-            if index % STEP_COUNTS == 0:
-                yield 0.0
-    windows = request.windows(WINDOW_S)
-    yield 0.0
-    rates: dict[str, float] = {}
-    for index, (identity, window) in enumerate(windows.items(), 1):
-        if window.kind in ("conn", "queue"):
-            for name in ("published", "confirmed", "delivered", "acked", "redelivered"):
-                key = f"{window.kind}:{name}"
-                rates[key] = rates.get(key, 0.0) + window.rates.get(name, 0.0)
-        if index % STEP_COUNTS == 0:
-            yield 0.0
-        del identity
-    return {
-        "node": broker.node_name,
-        "version": penstock.__version__,
-        "build": build_words(),
-        "profile": broker.profile.name,
-        "uptime_ms": (broker.clock.monotonic_ns() - broker.started_ns) // NS_PER_MS,
-        "totals": totals,
-        "states": states,
-        "counts": {name: getattr(counts, name) for name in NodeCounts.__slots__},
-        "by_type": kinds,
-        "rates": rates,
-        "machine": _machine(broker),
-        "vhosts": list(broker.vhosts),
-    }
-
-
-def _machine(broker: Broker) -> Row:
-    """This process, and the marks of its alarms."""
-    levels = broker.alarm_manager.levels
-    disk, memory = levels.get(DISK), levels.get(MEMORY)
-    alarms = broker.alarm_manager.alarms.resources()
-    return {
-        "os_pid": str(os.getpid()),
-        "processors": os.cpu_count() or 1,
-        "fd_used": len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
-        "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-        "mem_used": broker.memory_used_bytes,
-        "mem_limit": broker.memory_high_bytes if memory is None else memory.limit_bytes,
-        "mem_alarm": MEMORY in alarms,
-        "disk_free": 0 if disk is None else disk.now_bytes,
-        "disk_free_limit": 0 if disk is None else disk.limit_bytes,
-        "disk_free_alarm": DISK in alarms,
-        "failure": broker.stores.failure,
-        "turns": int(broker.scheduler.turns),
-        "events_dropped": int(broker.recorder.dropped),
-        "login_failures": broker.guessing.failed_count,
-    }
-
-
-# -- logins --------------------------------------------------------------------------------------
-
-
-def login(request: Request) -> Steps[dict[str, object]]:
-    """Whether `user` with `password` may come in from `address`: his tags and the virtual hosts
-    that he may use, or why not. Guessing is answered as late as over AMQP."""
-    broker = request.broker
-    name, address = request.text("user"), request.text("address")
-    given = Credentials(name, request.text("password"))
-    said: list[str] = []
-    broker.access.judge(given, address, said.append)
-    while not said:
-        yield LOGIN_LOOK_S
-    if said[0] != "":
-        answer = broker.guessing.failed(address, name, broker.clock.monotonic_ns())
-        if answer.is_said:
-            broker.log.warning(f"HTTP from {address}: {said[0]}")
-            broker.host.audit.note(name, address, "login refused", "", {"over": "http"})
-        yield answer.delay_ns / 1_000_000_000
-        return {"refused": said[0]}
-    user = broker.access.users.get(name)
-    if user is None:
-        return {"refused": f"user '{name}' is gone"}
-    vhosts = [one for one in list(broker.vhosts) if broker.permissions.of(name, one) is not None]
-    return {"user": name, "tags": list(user.tags), "vhosts": vhosts}
+def vhosts(request: Request) -> dict[str, object]:
+    """The names of virtual hosts."""
+    return {"items": [{"name": name} for name in request.broker.vhosts]}
 
 
 # -- closing -------------------------------------------------------------------------------------
