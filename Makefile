@@ -45,7 +45,7 @@ LOCK := .venv-lock
 BARE := .venv-bare
 WHEEL := .venv-wheel
 
-EXTRAS := demo,spark,spark-jre,pipelines,tls,oauth
+EXTRAS := demo,spark,spark-jre,pipelines,tls,oauth,management
 SPARK_VERSIONS ?= 4.0 4.1 4.2
 SOURCES := $(shell find src/penstock examples -type f -not -name '*.pyc')
 DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py

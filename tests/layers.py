@@ -45,6 +45,8 @@ LAYER_OF: Final = {
     "conformance/test_celery.py": CLIENTS,
     "conformance/test_celery_identities.py": CLIENTS,
     "conformance/test_flow_notices.py": CLIENTS,
+    "conformance/test_http_clients.py": CLIENTS,
+    "conformance/test_http_contract.py": CLIENTS,
     "conformance/test_kombu.py": CLIENTS,
     "conformance/test_perf.py": CLIENTS,
     "conformance/test_rate_limits.py": CLIENTS,

@@ -125,6 +125,10 @@ class Config:
     events_dir: where flow event files are written, "" for nowhere;
     event_stream: the virtual host in whose stream amq.flow.telemetry flow events are, "" for none;
     event_stream_bytes: see limits;
+    management: whether a process beside the broker serves HTTP, on, off, or auto: when what it
+    needs is installed and the broker is on its usual port; management_host, management_port,
+    metrics_port: where, -1 for no metrics; management_cert, management_key: PEM files, "" for plain
+    HTTP;
     recorder_events: events the flight recorder keeps, 0 for none; time_accounting: whether actors
     keep books of their time and of who held them, without which `why` knows nothing;
     channel_flow: which clients are sent channel.flow, off, capability (those that ask for it) or
@@ -257,5 +261,11 @@ class Config:
     audit_log: str = ""
     events_dir: str = ""
     event_stream: str = ""
+    management: str = "auto"
+    management_host: str = "127.0.0.1"
+    management_port: int = 15672
+    metrics_port: int = 15692
+    management_cert: str = ""
+    management_key: str = ""
     event_stream_bytes: int = limits.EVENT_STREAM_BYTES.default
     control_socket: str = ""

@@ -43,6 +43,7 @@ from penstock.broker.session.audit import NO_AUDIT, Refusals
 from penstock.broker.session.entry_limits import USER, Limits
 from penstock.broker.session.guessing import Guessing
 from penstock.broker.session.negotiate import Negotiator
+from penstock.broker.session.node_counts import NodeCounts
 from penstock.broker.session.permissions import Permissions
 from penstock.broker.session.recheck import Recheck, RecheckAll
 from penstock.broker.session.session import SessionHost
@@ -81,6 +82,7 @@ from penstock.storage.log.parked import forget_all
 from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP, QUEUE_SAMPLE, CountSample
 
 NS_PER_MS = 1_000_000
+NODE_NAME = "penstock@localhost"
 
 
 class Broker:
@@ -95,7 +97,7 @@ class Broker:
         self.context = context
         self.config = config
         self.clock = clock
-        self.started_ns = clock.monotonic_ns()
+        self.started_ns, self.node_name = clock.monotonic_ns(), NODE_NAME
         self.chance = chance
         self.log = log
         self.vhosts = vhosts
@@ -126,7 +128,7 @@ class Broker:
         self.node_account = self.ledger.node
         self.connections: dict[str, Connection] = {}
         self.negotiators: dict[str, Negotiator] = {}
-        self.connection_count = self.ended_count = 0
+        self.connection_count, self.ended_count, self.counts = 0, 0, NodeCounts()
         self.parking = NodeParking(config.parked_node_bytes, config.parked_bytes)
         self.unfinished = NodeUnfinished(config)
         self.full_actions = FullActions(config.parked_full, config.parked_full_actions)
@@ -180,6 +182,7 @@ class Broker:
             self.alarm_manager.reason,
             NO_AUDIT,
             Refusals(),
+            self.counts,
         )
 
     def _store_hops(self) -> Iterator[Hop]:
@@ -269,6 +272,7 @@ class Broker:
             negotiator.release(connection)
 
     def opened(self, connection: Connection) -> None:
+        self.counts.connections_opened += 1
         negotiator = self.negotiators[connection.name]
         name = client_name(negotiator.client_properties)
         self.recorder.record(ACTOR_UP, connection.identity, "", name, 0)
@@ -288,6 +292,7 @@ class Broker:
         self.connections.pop(connection.name, None)
         negotiator = self.negotiators.pop(connection.name, None)
         if negotiator is not None and negotiator.session is not None:
+            self.counts.connections_closed += 1
             session = negotiator.session
             self.limits.closed(connection, session.user, session.vhost.name)
 
@@ -317,6 +322,7 @@ class Broker:
                 self.depth_marks.default_bytes if self.depth_marks.has_marks() else 0,
             )
             classic.new_limits = self.rule_manager.new_limits
+        self.counts.queues_created += 1
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
         self.rule_manager.made(actor)
@@ -327,6 +333,7 @@ class Broker:
     def queue_gone(self, actor: QueueActor) -> None:
         """Put its last counts on record: samples are a second apart, and what passed since the last
         one would be in none."""
+        self.counts.queue_gone(actor)
         recorder, counts, now_ns = self.recorder, actor.messages, self.clock.monotonic_ns()
         passed = (int(counts.publish_count), int(counts.deliver_count), int(counts.ack_count))
         held, last = (0, 0, 0), (recorder.next_seq, now_ns, QUEUE_SAMPLE, actor.identity)
@@ -489,7 +496,7 @@ def _identity(config: Config) -> ServerIdentity:
         f"Python {platform.python_version()}",
         "Copyright the Penstock authors",
         "Licensed under the Apache License 2.0",
-        "penstock@localhost",
+        NODE_NAME,
     )
 
 

@@ -27,6 +27,10 @@ class RunningBroker:
         self.form = form
         self.page_rows = page_rows
 
+    def ask(self, request: dict[str, object]) -> dict[str, object]:
+        """The broker's answer, for a command that goes on with it. Raises: OperatorError."""
+        return ask(self.path, request)
+
     def show(self, request: dict[str, object], shape: type[T], text: Callable[[T], None]) -> T:
         """Ask, and print the answer as JSON, or with `text` for people. The answer."""
         found = ask(self.path, request)

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "limits": "penstock.cli.limits:limits",
     "users": "penstock.cli.users:users",
     "vhosts": "penstock.cli.vhosts:vhosts",
+    "management": "penstock.cli.management:management",
     "permissions": "penstock.cli.permissions:permissions",
     "policies": "penstock.cli.policies:policies",
     "definitions": "penstock.cli.definitions:definitions",

@@ -15,6 +15,7 @@ from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.broker.actors.syncing import ALWAYS, MODES
 from penstock.broker.session.access import is_loopback
 from penstock.broker.session.tokens import is_oauth_wanted
+from penstock.cli.management import management_options
 from penstock.flow.profile import PROFILES
 from penstock.server.boot.config_file import read_config
 from penstock.server.boot.node import MakeTokens, Node
@@ -62,6 +63,7 @@ SLOWER = "messages cost about five times as much (docs/install.md)"
     help="Flow events as a stream to read, amq.flow.telemetry.  [VHOST: /]",
 )
 @click.option("--control", default=None, help="Path of the control socket.")
+@management_options
 def serve(
     host: str | None,
     port: int | None,
@@ -78,6 +80,7 @@ def serve(
     events: str | None,
     event_stream: str | None,
     control: str | None,
+    managing: dict[str, object],
 ) -> None:
     """Run a broker until Ctrl-C."""
     config = read_config(config_path) if config_path else Config()
@@ -95,6 +98,7 @@ def serve(
         events_dir=events or config.events_dir,
         event_stream=config.event_stream if event_stream is None else event_stream,
         control_socket=control or config.control_socket,
+        **managing,  # type: ignore[arg-type]  # values of click's types
         store_sync=sync or config.store_sync,
         data_dir="" if memory else data or config.data_dir or DATA_DIR,
     )
@@ -130,10 +134,8 @@ def serve(
         tell_ready()
 
     asyncio.run(run_node(config, announce, _token_maker(config)))
-    if config.data_dir == "":
-        click.echo("stopped; nothing was kept")
-    else:
-        click.echo(f"stopped; kept in {config.data_dir}: {KEPT}")
+    kept = f"kept in {config.data_dir}: {KEPT}" if config.data_dir else "nothing was kept"
+    click.echo(f"stopped; {kept}")
 
 
 def _token_maker(config: Config) -> MakeTokens | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from penstock.base.wire import read_i64_be
+from penstock.base.wire import read_i32_be, read_i64_be
 from penstock.protocol.content import Message
 from penstock.protocol.methods import Method
 from penstock.protocol.properties import Properties, decode_properties
@@ -47,6 +47,11 @@ class Delivery:
     def routing_key(self) -> str:
         """The key it was published with."""
         return _short(self.method, _short(self.method, self.tag_at + 9)[1])[0]
+
+    @property
+    def message_count(self) -> int:
+        """Messages left in the queue, of the answer to basic.get."""
+        return int(read_i32_be(self.method, len(self.method) - 4))
 
     @property
     def body(self) -> bytes:

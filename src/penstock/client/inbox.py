@@ -14,6 +14,7 @@ from penstock.client.events import (
     Delivery,
     Opened,
     Replied,
+    ReturnedPublish,
     Unblocked,
 )
 from penstock.protocol.methods import Method
@@ -25,12 +26,14 @@ NACKED_HELD_MAX: Final = 1024
 
 
 class ChannelInbox:
-    """One channel's part. `replies`: by identity of the request, taken with `reply_to`."""
+    """One channel's part. returned_count: publishes that came back; `replies`: by identity of the
+    request, taken with `reply_to`."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.deliveries: deque[Delivery] = deque()
         self.nacked: deque[int] = deque(maxlen=NACKED_HELD_MAX)
+        self.returned_count = 0
         self._replies: dict[int, Replied] = {}
         self._closed: ChannelClosed | None = None
         self._is_overrun = False
@@ -46,6 +49,8 @@ class ChannelInbox:
             self._replies[id(event.request)] = event
         elif isinstance(event, Confirmed) and not event.is_accepted:
             self.nacked.extend(event.sequences)
+        elif isinstance(event, ReturnedPublish):
+            self.returned_count += 1
         elif isinstance(event, ChannelClosed):
             self._closed = event
 

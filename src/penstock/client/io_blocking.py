@@ -12,7 +12,6 @@ call is running, so an idle program calls `connection.process` now and then. Rea
 a write waits for the socket, so that neither side can hold the other up for ever.
 """
 
-import errno
 import select
 import socket
 import ssl
@@ -24,6 +23,7 @@ from typing import Final, TypeVar
 from penstock.client.errors import ConnectError, ConnectionClosedError, NackedError, NoReplyError
 from penstock.client.events import Delivery, Replied
 from penstock.client.inbox import ChannelInbox, ClientInbox
+from penstock.client.io_sockets import open_socket
 from penstock.client.session import ClientSession
 from penstock.client.url import BrokerUrl, parse_url
 from penstock.protocol import methods as m
@@ -47,7 +47,7 @@ def connect(
     """
     where = parse_url(url) if isinstance(url, str) else url
     session = ClientSession(where, name, time.monotonic_ns(), {**more})
-    connection = Connection(_open_socket(where, context), session)
+    connection = Connection(open_socket(where, context), session)
     try:
         connection.wait(lambda: connection.inbox.is_open, where.connection_timeout_ms, "open-ok")
     except BaseException as error:
@@ -348,6 +348,35 @@ class Channel:
         self._session.ack(self.number, delivery.delivery_tag, multiple)
         self._connection.flush()
 
+    def nack(self, delivery: Delivery, *, multiple: bool = False, requeue: bool = True) -> None:
+        """Refuse a delivery, or all up to it: back into the queue, or on to its dead letters."""
+        self._session.nack(self.number, delivery.delivery_tag, multiple, requeue)
+        self._connection.flush()
+
+    def bind_exchange(
+        self, destination: str, source: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        """Bind an exchange to another one."""
+        request = m.ExchangeBind(destination, source, routing_key, False, arguments or {})
+        self.ask(request, m.ExchangeBindOk)
+
+    def unbind_queue(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        """Undo a binding of a queue."""
+        self.ask(m.QueueUnbind(queue, exchange, routing_key, arguments or {}), m.QueueUnbindOk)
+
+    def unbind_exchange(
+        self, destination: str, source: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        """Undo a binding of an exchange to another one."""
+        request = m.ExchangeUnbind(destination, source, routing_key, False, arguments or {})
+        self.ask(request, m.ExchangeUnbindOk)
+
+    def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
+        """Delete an exchange."""
+        self.ask(m.ExchangeDelete(name, if_unused), m.ExchangeDeleteOk)
+
     def close(self) -> None:
         """Close the channel in order."""
         self.ask(m.ChannelClose(200, "client closes"), m.ChannelCloseOk)
@@ -359,42 +388,3 @@ class Channel:
         reply = self._connection.wait_for_reply(self.inbox, request).reply
         assert isinstance(reply, kind), "cannot happen because the session matches the kinds"
         return reply
-
-
-def _connect_error(url: BrokerUrl, error: OSError) -> ConnectError:
-    """What went wrong while connecting, for people."""
-    where = url.address()
-    if isinstance(error, ConnectionRefusedError):
-        reason = "connection refused; is a broker listening there?"
-    elif isinstance(error, socket.gaierror):
-        reason = f"the host name {url.host!r} cannot be resolved ({error.strerror})"
-    elif isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
-        reason = f"no answer within {url.connection_timeout_ms} ms (connection_timeout)"
-    elif isinstance(error, ssl.SSLError):
-        reason = f"TLS failed: {error.reason or error}"
-        if error.reason == "WRONG_VERSION_NUMBER":
-            reason += "; what answers there speaks no TLS, is it the port of amqp://?"
-    else:
-        reason = error.strerror or str(error) or type(error).__name__
-    return ConnectError(f"cannot connect to {where}: {reason}")
-
-
-def _open_socket(url: BrokerUrl, context: ssl.SSLContext | None) -> socket.socket:
-    """A connected blocking socket without Nagle's delay; TLS for an amqps address.
-
-    Raises: ConnectError naming host and port.
-    """
-    timeout_s = url.connection_timeout_ms / 1000
-    try:
-        plain = socket.create_connection((url.host, url.port), timeout_s)
-    except OSError as error:
-        raise _connect_error(url, error) from error
-    try:
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if not url.tls:
-            return plain
-        chosen = context if context is not None else ssl.create_default_context()
-        return chosen.wrap_socket(plain, server_hostname=url.host)
-    except OSError as error:
-        plain.close()
-        raise _connect_error(url, error) from error

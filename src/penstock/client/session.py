@@ -43,6 +43,7 @@ from penstock.protocol.content import EVENT_ACK, EVENT_HEARTBEAT, Event
 from penstock.protocol.frames import FrameParser, Received
 from penstock.protocol.heartbeat import Heartbeat
 from penstock.protocol.methods import (
+    BasicNack,
     ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
@@ -238,6 +239,15 @@ class ClientSession:
             self._check_open()
         self._channels.get(channel)
         self._output.append(_ACK_FRAME.pack(1, channel, 13, 60, 80, delivery_tag, multiple, 0xCE))
+
+    def nack(
+        self, channel: int, delivery_tag: int, multiple: bool = False, requeue: bool = True
+    ) -> None:
+        """Refuse a delivery, or all up to it. Raises: as `request`."""
+        if self.state is not State.OPEN:
+            self._check_open()
+        self._channels.get(channel)
+        self._output.append(method_frame(channel, BasicNack(delivery_tag, multiple, requeue)))
 
     def unconfirmed(self, channel: int) -> int:
         """Publishes of `channel` not yet confirmed. Raises: ChannelClosedError."""

@@ -348,6 +348,7 @@ class VhostRow(Struct, frozen=True):
     connections: int
     limits: dict[str, int]
     is_configured: bool
+    messages_unacknowledged: int = 0
 
 
 class VhostListing(Struct, frozen=True):

@@ -135,7 +135,7 @@ def _queue(actor: QueueActor, notes: list[str]) -> Row:
         "type": type_of(actor.arguments),
         "durable": actor.durable,
         "auto_delete": actor.auto_delete,
-        "arguments": _plain_table(actor.arguments, f"queue '{actor.name}'", notes),
+        "arguments": plain_table(actor.arguments, f"queue '{actor.name}'", notes),
     }
 
 
@@ -147,7 +147,7 @@ def _exchange(vhost: str, one: Exchange, notes: list[str]) -> Row:
         "durable": one.durable,
         "auto_delete": one.auto_delete,
         "internal": one.internal,
-        "arguments": _plain_table(one.arguments, f"exchange '{one.name}'", notes),
+        "arguments": plain_table(one.arguments, f"exchange '{one.name}'", notes),
     }
 
 
@@ -170,14 +170,14 @@ def _write_bindings(
                     "destination": destination.name,
                     "destination_type": "exchange" if is_exchange else "queue",
                     "routing_key": one.routing_key,
-                    "arguments": _plain_table(
+                    "arguments": plain_table(
                         one.arguments, f"binding of '{destination.name}'", notes
                     ),
                 }
             )
 
 
-def _plain_table(table: Mapping[str, object], what: str, notes: list[str]) -> Row:
+def plain_table(table: Mapping[str, object], what: str, notes: list[str]) -> Row:
     """Arguments as JSON has them; a note when a value changes its type by it."""
     losses: list[str] = []
     plain = {key: _plain(value, losses) for key, value in table.items()}

@@ -63,6 +63,9 @@ class Verbs:
         """Do what the method says. Raises: PeerError."""
         raise NotImplementedError
 
+    def closing(self, channel: "Channel") -> None:
+        """The channel ends, and still has its counts."""
+
     def goes_past(self, event: Event) -> bool:
         """Whether the method may overtake waiting publishes."""
         raise NotImplementedError
@@ -737,6 +740,7 @@ class Channel(LaneReceiver):
         if self.is_closed:
             return
         self.is_closed = True
+        self.verbs.closing(self)
         self._repay_all()
         self._unstall()
         self.publisher.close()

@@ -287,7 +287,8 @@ class QueueActor(LaneReceiver):
     messages lie in files of its own and not in the message store of its virtual host; is_internal:
     it belongs to an exchange or to the broker, and clients neither publish to it by name nor lease
     of it; is_paused: consumers are given nothing; damaged_count: messages that could not be read,
-    for which it was paused, 0 once it was resumed.
+    for which it was paused, 0 once it was resumed; auto_delivered: deliveries to consumers that
+    have gone and did not acknowledge.
 
     Attached, None for a type or a queue that has none: queue_limits (limits, lifetimes, pausing),
     durability (its way to the disk), paging (its way out of memory; page_above:
@@ -313,6 +314,7 @@ class QueueActor(LaneReceiver):
         "applied",
         "arguments",
         "auto_delete",
+        "auto_delivered",
         "choice",
         "client",
         "consumers",
@@ -379,6 +381,7 @@ class QueueActor(LaneReceiver):
         self.ready: list[Consumer] = []
         self.choice: ConsumerSelection | None = None
         self.exclusive_consumer: Consumer | None = None
+        self.auto_delivered: i64 = 0
         self.had_consumers = False
         self.has_rules = False
         self.has_own_log = False
@@ -578,6 +581,8 @@ class QueueActor(LaneReceiver):
     def remove_consumer(self, consumer: Consumer) -> None:
         """`consumer` is cancelled; what it has not answered stays with its channel."""
         self.consumers.remove(consumer)
+        if consumer.is_no_ack:
+            self.auto_delivered += consumer.delivered
         consumer.sink.leave(consumer)
         if consumer in consumer.unsent.consumers:
             consumer.unsent.consumers.remove(consumer)

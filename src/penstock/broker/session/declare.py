@@ -149,6 +149,7 @@ class Declarations:
         actor.catch_up()
         actor.used()
         self.last_queue[number] = actor.name
+        self.session.host.counts.queues_declared += 1
         if q.no_wait:
             return None
         return m.QueueDeclareOk(actor.name, int(actor.messages.ready_count()), len(actor.consumers))

@@ -14,6 +14,7 @@ from penstock.broker.session.access import Access
 from penstock.broker.session.audit import Audit, Refusals
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.session.guessing import Guessing
+from penstock.broker.session.node_counts import NodeCounts
 from penstock.broker.session.permissions import Permissions
 from penstock.broker.session.tokens import TokenChecker
 from penstock.broker.transaction.transaction_manager import TransactionManager
@@ -51,6 +52,7 @@ class SessionHost:
     alarm_reason: Callable[[], str]
     audit: Audit
     refusals: Refusals
+    counts: NodeCounts
     tokens: TokenChecker | None = None
 
     def fresh_name(self, prefix: str) -> str:

@@ -86,6 +86,9 @@ class ChannelVerbs(Verbs):
             channel.note_reply(event.tag)
         channel.output.mark()
 
+    def closing(self, channel: Channel) -> None:
+        self.session.host.counts.channel_gone(channel)
+
     def goes_past(self, event: Event) -> bool:
         return event.kind == EVENT_ACK or int(event.tag) in GOES_PAST
 

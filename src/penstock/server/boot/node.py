@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from penstock.flow.watermark import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose
 from penstock.protocol.methods.codec import method_frame
 from penstock.server.boot.log_lines import LineLog
+from penstock.server.boot.management_child import ManagementChild, is_management_wanted
 from penstock.server.control.control_client import control_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.control.questions import Questions
@@ -130,6 +132,7 @@ class Node:
         around = SystemProbe(config, log, self._run_soon)
         mark_bytes = memory_mark_bytes(config, around.memory_total_bytes())
         self.broker = Broker(config, self.clock, SystemChance(), log, mark_bytes)
+        self.broker.node_name = f"penstock@{socket.gethostname()}"
         self.watch = AlarmWatch(self.broker, around)
         offer_alarm_settings(self.broker.settings, self.watch)
         self.passwords = PasswordThread(loop, self._run_soon)
@@ -146,6 +149,7 @@ class Node:
         self.listener: Listener | None = None
         self.tls_listener: Listener | None = None
         self.control: ControlSocket | None = None
+        self.management: ManagementChild | None = None
         self.events: EventWriters | None = None
         self.make_tokens = make_tokens
         self.tokens: TokenChecker | None = None
@@ -172,9 +176,13 @@ class Node:
         self.events = EventWriters(self.broker, self.boot_id)
         self._listen()
         path = config.control_socket or control_path(self.listeners[0].port)
-        questions = Questions(self.broker, self.flight, self._run_soon, self._certificate)
+        questions = Questions(
+            self.broker, self.flight, self._run_soon, self._certificate, self._listeners
+        )
         self.control = ControlSocket(path, questions.answer, questions.note, questions.is_change)
         await self.control.start()
+        if is_management_wanted(config):
+            self.management = ManagementChild(config, path, self.log)
         self.watch.check_memory()
         self._look_at_disk()
         self._every(TICK_S, self.tick)
@@ -203,6 +211,20 @@ class Node:
     def listeners(self) -> list[Listener]:
         """The ports that clients come to, the one without TLS first."""
         return [one for one in (self.listener, self.tls_listener) if one is not None]
+
+    def _listeners(self) -> list[dict[str, object]]:
+        """As RabbitMQ's overview has them."""
+        return [
+            {
+                "node": self.broker.node_name,
+                "protocol": "amqp" if one.endpoint is None else "amqp/ssl",
+                "ip_address": self.config.host,
+                "port": one.port,
+                "tls": one.endpoint is not None,
+                "certificate_s": None if one.endpoint is None else one.endpoint.left_s(),
+            }
+            for one in self.listeners
+        ]
 
     def _certificate(self) -> str:
         endpoint = None if self.tls_listener is None else self.tls_listener.endpoint
@@ -356,6 +378,8 @@ class Node:
         self.due_timer.stop()
         self.watch.around.give_up_reserve()
         self.flight.close()
+        if self.management is not None:
+            await self.management.stop()
         for listener in self.listeners:
             listener.stop_accepting()
         farewell = method_frame(
@@ -423,6 +447,8 @@ async def serve(
     gc.set_threshold(*COLLECTIONS)
     sys.setswitchinterval(0.0005)
     announce(node)
+    if node.management is not None:
+        node.management.start()
     await asked.wait()
     await node.stop()
     if node.failure is not None:

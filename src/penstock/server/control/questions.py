@@ -14,6 +14,8 @@ from penstock.explain.asking import Question, answering
 from penstock.server.control import questions_connections as connections
 from penstock.server.control import questions_flow as flow
 from penstock.server.control import questions_limits as limits
+from penstock.server.control import questions_node as about_node
+from penstock.server.control import questions_objects as objects
 from penstock.server.control import questions_policies as policies
 from penstock.server.control import questions_queues as queues
 from penstock.server.control import questions_readers as reading
@@ -44,7 +46,7 @@ DEFAULTS: Final = MappingProxyType(
 """What is done when a request does not say it."""
 CHANGES: Final = frozenset(
     (
-        *("add", "change-password", "clear", "clear-topic", "delete", "import", "pause"),
+        *("add", "change-password", "clear", "clear-topic", "close", "delete", "import", "pause"),
         *("release", "resume", "set", "set-tags", "set-topic"),
     )
 )
@@ -52,6 +54,10 @@ CHANGES: Final = frozenset(
 LOOKS_S: Final = MappingProxyType(
     {
         "queues list": queues.WINDOW_S,
+        "objects connections": objects.WINDOW_S,
+        "objects channels": objects.WINDOW_S,
+        "objects queues": objects.WINDOW_S,
+        "objects node": objects.WINDOW_S,
         "flow edges": 1.0,
         "flow accounts": 1.0,
         "flow alarms": 1.0,
@@ -65,7 +71,7 @@ UNSAID: Final = frozenset(("op", "do", "password_hash", "definitions"))
 
 class Questions:
     """Answers from the broker's present and the history of its last seconds. certificate: what is
-    said of the one that TLS shows."""
+    said of the one that TLS shows; listeners: the ports that clients come to."""
 
     def __init__(
         self,
@@ -73,7 +79,9 @@ class Questions:
         service: RecorderService,
         run_soon: Callable[[], None],
         certificate: Callable[[], str],
+        listeners: Callable[[], list[dict[str, object]]] = list,
     ) -> None:
+        self.listeners = listeners
         self.certificate = certificate
         self.broker = broker
         self.history = service.history
@@ -90,6 +98,16 @@ class Questions:
             "flow settings": flow.settings,
             "flow set": flow.change,
             "flow top": flow.top,
+            "objects connections": objects.connections,
+            "objects channels": objects.channels,
+            "objects consumers": objects.consumers,
+            "objects queues": objects.queues,
+            "objects exchanges": objects.exchanges,
+            "objects bindings": objects.bindings,
+            "objects node": self._node,
+            "objects vhosts": objects.vhosts,
+            "objects login": about_node.login,
+            "connections close": objects.close_connection,
             "queues list": queues.listing,
             "queues pause": queues.pause,
             "queues resume": queues.pause,
@@ -185,6 +203,10 @@ class Questions:
             "text": answer.text,
             "exit_status": answer.exit_status,
         }
+
+    def _node(self, request: Request) -> Steps[dict[str, object]]:
+        found = yield from about_node.node(request)
+        return {"items": [found | {"listeners": self.listeners()}]}
 
     def _status(self, _request: Request) -> Steps[dict[str, object]]:
         """A Status, in steps."""

@@ -36,8 +36,8 @@ def change(request: Request) -> Answer:
     if not isinstance(table, Mapping):
         raise OperatorError("policies set needs the policy as an object")
     policy = policy_from(table)
-    notes = without_effect(policy.definition)
     outcome = request.broker.policy_manager.set(policy, request.is_set("operator"))
+    notes = without_effect(policy.definition)
     return {"policy": policy.as_json(), "notes": notes} | _numbers(request, outcome)
 
 

@@ -27,15 +27,17 @@ def listing(request: Request) -> Steps[dict[str, object]]:
     for name in pager.rows():
         if name not in broker.vhosts:
             continue
-        messages = count = 0
+        messages = unacknowledged = count = 0
         for count, actor in enumerate(broker.queues_in(name), 1):
             messages += int(actor.messages.ready_count()) + int(actor.unacked_count)
+            unacknowledged += int(actor.unacked_count)
             if count % QUEUES_PER_STEP == 0:
                 yield 0.0
         connections = broker.limits.connections_of(VHOST, name)
         is_configured = name in broker.config.vhosts
         of = broker.limits.limits_of(VHOST, name)
-        rows.append(VhostRow(name, count, messages, connections, of, is_configured))
+        row = VhostRow(name, count, messages, connections, of, is_configured, unacknowledged)
+        rows.append(row)
         yield 0.0
     return {"vhosts": rows, "total": pager.total, "next": pager.next()}
 

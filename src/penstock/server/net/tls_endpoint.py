@@ -97,6 +97,10 @@ class TlsEndpoint:
         """Whom the certificate is for, and until when."""
         return self._certificate.words(now)
 
+    def left_s(self) -> float:
+        """Seconds until the certificate expires; 0 or less once it has."""
+        return self._certificate.days_left(datetime.now(UTC)) * 86_400
+
     def _made(self) -> ssl.SSLContext:
         config = self._config
         for name, value, known in (

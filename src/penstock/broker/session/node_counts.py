@@ -1,0 +1,104 @@
+"""What has passed through the whole broker since it started, whoever it was for.
+
+Connections, channels and queues keep their own counts, which end with them; here is what those that
+have ended have left, so that a sum over all of them never falls. Owner: the broker.
+"""
+
+from typing import Final
+
+from penstock.broker.channel.channel import Channel
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.vhost.queue_arguments import type_of
+
+QUEUE_TYPES: Final = ("classic", "quorum", "stream")
+PASSED: Final = ("routed", "delivered", "auto_delivered", "acked", "redelivered")
+"""What is counted of each type of queue; auto_delivered: of delivered, what needed no
+acknowledgement."""
+
+
+class NodeCounts:
+    """connections_*, channels_*, queues_*: how often; the rest: messages of channels and queues
+    that have ended. received: publishes; by_type: of each type of queue, as PASSED."""
+
+    __slots__ = (
+        "by_type",
+        "channels_closed",
+        "channels_opened",
+        "confirmed",
+        "connections_closed",
+        "connections_opened",
+        "queues_created",
+        "queues_declared",
+        "queues_deleted",
+        "received",
+        "received_confirm",
+        "returned",
+        "unroutable",
+    )
+
+    def __init__(self) -> None:
+        self.connections_opened = 0
+        self.connections_closed = 0
+        self.channels_opened = 0
+        self.channels_closed = 0
+        self.queues_declared = 0
+        self.queues_created = 0
+        self.queues_deleted = 0
+        self.received = 0
+        self.received_confirm = 0
+        self.confirmed = 0
+        self.returned = 0
+        self.unroutable = 0
+        self.by_type = {kind: dict.fromkeys(PASSED, 0) for kind in QUEUE_TYPES}
+
+    def channel_gone(self, channel: Channel) -> None:
+        """`channel` is about to close, and still has its counts."""
+        self.channels_closed += 1
+        self.add_channel(channel)
+
+    def queue_gone(self, queue: QueueActor) -> None:
+        """`queue` is deleted."""
+        self.queues_deleted += 1
+        self.add_queue(queue)
+
+    def add_channel(self, channel: Channel) -> None:
+        """Add what has passed through `channel`."""
+        publisher = channel.publisher
+        self.received += int(publisher.publish_count)
+        self.returned += int(publisher.return_count)
+        self.unroutable += int(publisher.unroutable_count)
+        confirms = publisher.confirms
+        if confirms is not None and confirms.commits is None:
+            self.received_confirm += int(publisher.publish_count)
+            self.confirmed += int(confirms.base + confirms.head - 1)
+
+    def add_queue(self, queue: QueueActor) -> None:
+        """Add what has passed through `queue`."""
+        of_type = self.by_type[type_of(queue.arguments)]
+        for name, count in passed(queue).items():
+            of_type[name] += count
+
+    def copy(self) -> "NodeCounts":
+        """The same numbers, to add those of what is alive to."""
+        found = NodeCounts()
+        for name in NodeCounts.__slots__:
+            setattr(found, name, getattr(self, name))
+        found.by_type = {kind: dict(counts) for kind, counts in self.by_type.items()}
+        return found
+
+    def all(self, name: str) -> int:
+        """One of PASSED, of all types."""
+        return sum(counts[name] for counts in self.by_type.values())
+
+
+def passed(queue: QueueActor) -> dict[str, int]:
+    """What has passed through a queue since it is there, as PASSED."""
+    messages = queue.messages
+    auto = sum(int(one.delivered) for one in queue.consumers if one.is_no_ack)
+    return {
+        "routed": int(messages.publish_count),
+        "delivered": int(messages.deliver_count),
+        "auto_delivered": int(queue.auto_delivered) + auto,
+        "acked": int(messages.ack_count),
+        "redelivered": int(messages.requeue_count),
+    }

@@ -1,0 +1,132 @@
+"""Who asks over HTTP, and what his tags let him see: RabbitMQ's rules.
+
+    management      his own virtual hosts: their objects, and his own connections
+    policymaker     the same, and policies and parameters of them
+    monitoring      all virtual hosts and connections, and the node
+    administrator   all of it, and users, virtual hosts, permissions, closing connections
+A login that was right is remembered for a few seconds, by a keyed hash and never by the password.
+"""
+
+import binascii
+import secrets
+import time
+from base64 import b64decode
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from penstock.base.limits import MANAGEMENT_LOGINS
+from penstock.management.broker_link import BrokerLink
+from penstock.management.errors import login_failed, not_authorised
+
+LOGIN_S: Final = 5.0
+ADMINISTRATOR: Final = "administrator"
+MONITORING: Final = "monitoring"
+POLICYMAKER: Final = "policymaker"
+MANAGEMENT: Final = "management"
+TAGS: Final = (ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A user who has logged in. vhosts: those that he may use."""
+
+    name: str
+    password: str = field(repr=False)
+    tags: frozenset[str]
+    vhosts: frozenset[str]
+
+    @property
+    def is_administrator(self) -> bool:
+        return ADMINISTRATOR in self.tags
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether objects of all virtual hosts and users are shown."""
+        return self.is_administrator or MONITORING in self.tags
+
+    def sees(self, vhost: str) -> bool:
+        return self.sees_all or vhost in self.vhosts
+
+    def need_administrator(self) -> None:
+        """Raises: HttpFault 401."""
+        if not self.is_administrator:
+            raise not_authorised("Not administrator user")
+
+    def need_monitor(self) -> None:
+        """Raises: HttpFault 401."""
+        if not self.sees_all:
+            raise not_authorised("Not monitor user")
+
+    def need_policymaker(self) -> None:
+        """Raises: HttpFault 401."""
+        if not self.is_administrator and POLICYMAKER not in self.tags:
+            raise not_authorised("Not policymaker user")
+
+    def need_vhost(self, vhost: str) -> None:
+        """Raises: HttpFault 401."""
+        if not self.sees(vhost):
+            raise not_authorised("User not authorised to access virtual host")
+
+
+class Logins:
+    """Asks the broker whether credentials are right. Bound: MANAGEMENT_LOGINS remembered."""
+
+    def __init__(self, link: BrokerLink) -> None:
+        self.link = link
+        self._key = secrets.token_bytes(32)
+        self._known: dict[bytes, tuple[float, Visitor]] = {}
+
+    async def visitor(self, header: str, address: str) -> Visitor:
+        """header: of Authorization, Basic; address: of the client. Raises: HttpFault 401."""
+        user, password = credentials(header)
+        return await self.login(user, password, address)
+
+    async def login(self, user: str, password: str, address: str) -> Visitor:
+        """Raises: HttpFault 401."""
+        said = "\0".join((user, password, address)).encode("utf-8", "surrogateescape")
+        key = blake2b(said, key=self._key, digest_size=32).digest()
+        now = time.monotonic()
+        known = self._known.get(key)
+        if known is not None and now < known[0]:
+            return known[1]
+        answer = await self.link.ask(
+            {
+                "op": "objects",
+                "do": "login",
+                "user": user,
+                "password": password,
+                "address": address,
+            }
+        )
+        if "refused" in answer:
+            raise login_failed()
+        tags = frozenset(str(one) for one in answer["tags"])
+        if not tags & set(TAGS):
+            raise not_authorised("Not management user")
+        found = Visitor(user, password, tags, frozenset(answer["vhosts"]))
+        while len(self._known) >= MANAGEMENT_LOGINS.default:
+            del self._known[next(iter(self._known))]
+        self._known.pop(key, None)
+        self._known[key] = (now + LOGIN_S, found)
+        return found
+
+    def forget(self) -> None:
+        """Users or permissions have changed."""
+        self._known.clear()
+
+
+def credentials(header: str) -> tuple[str, str]:
+    """User and password of a Basic header. Raises: HttpFault 401."""
+    scheme, _, text = header.partition(" ")
+    try:
+        if scheme.lower() != "basic":
+            raise ValueError("not Basic")
+        user, colon, password = (
+            b64decode(text.strip(), validate=True).decode("utf-8").partition(":")
+        )
+    except (ValueError, binascii.Error) as error:
+        raise login_failed() from error
+    if not colon:
+        raise login_failed()
+    return user, password

@@ -1,0 +1,98 @@
+"""Questions to the broker over its control socket, for many HTTP requests at once.
+
+Listings are asked once for all who want the same within a short time: whoever polls a page of a
+thousand queues from twenty browsers costs the broker one listing a second.
+"""
+
+import asyncio
+import time
+from typing import Any, Final
+
+import msgspec
+
+from penstock.base.errors import OperatorError
+from penstock.base.limits import MANAGEMENT_ASKERS, MANAGEMENT_LISTING_MS
+
+Row = dict[str, Any]
+ANSWER_BYTES_MAX: Final = 1 << 30
+TIMEOUT_S: Final = 60.0
+KEPT_MAX: Final = 256
+"""Listings that are kept for those who ask again."""
+
+
+class BrokerGone(OperatorError):
+    """No broker answers at the control socket."""
+
+
+class BrokerLink:
+    """path: of the control socket. Bound: MANAGEMENT_ASKERS questions at a time, others wait."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._turns = asyncio.Semaphore(MANAGEMENT_ASKERS.default)
+        self._kept: dict[bytes, tuple[float, list[Row]]] = {}
+        self._asking: dict[bytes, asyncio.Task[list[Row]]] = {}
+
+    async def ask(self, request: Row) -> Row:
+        """One question. Raises: BrokerGone, OperatorError with the broker's words."""
+        async with self._turns:
+            try:
+                async with asyncio.timeout(TIMEOUT_S):
+                    line = await self._exchange(msgspec.json.encode(request) + b"\n")
+            except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+                said = str(error) or type(error).__name__
+                raise BrokerGone(f"no broker answers at {self.path}: {said}") from error
+        if not line:
+            raise BrokerGone(f"the broker at {self.path} closed the control socket")
+        answer = msgspec.json.decode(line, type=dict[str, Any])
+        if "error" in answer:
+            raise OperatorError(str(answer["error"]))
+        return answer
+
+    async def _exchange(self, line: bytes) -> bytes:
+        reader, writer = await asyncio.open_unix_connection(self.path, limit=ANSWER_BYTES_MAX)
+        try:
+            writer.write(line)
+            await writer.drain()
+            return await reader.readline()
+        finally:
+            writer.close()
+
+    async def listing(self, what: str, **fields: object) -> list[Row]:
+        """All rows of `what`; those of a moment ago if somebody has just asked for the same. Do
+        not change them."""
+        request: Row = {"op": "objects", "do": what, **fields}
+        key = msgspec.json.encode(request)
+        kept = self._kept.get(key)
+        if kept is not None and time.monotonic() < kept[0]:
+            return kept[1]
+        task = self._asking.get(key)
+        if task is None:
+            task = asyncio.create_task(self._list(key, request))
+            self._asking[key] = task
+            task.add_done_callback(lambda _: self._asking.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def node(self) -> Row:
+        """The node and its totals, as of a moment ago at most."""
+        return (await self.listing("node"))[0]
+
+    async def _list(self, key: bytes, request: Row) -> list[Row]:
+        began = time.monotonic()
+        answer = await self.ask(request)
+        items: list[Row] = answer["items"]
+        took_s = time.monotonic() - began
+        # A long listing is kept longer, so that the broker spends a small share of its time on it.
+        keep_s = max(MANAGEMENT_LISTING_MS.default / 1000, took_s * 5)
+        if len(self._kept) >= KEPT_MAX:
+            now = time.monotonic()
+            for one in [one for one, (until, _) in self._kept.items() if until <= now]:
+                del self._kept[one]
+            while len(self._kept) >= KEPT_MAX:
+                del self._kept[next(iter(self._kept))]
+        self._kept[key] = (began + took_s + keep_s, items)
+        return items
+
+    def forget(self) -> None:
+        """Something was changed: whoever asks now wants to see it."""
+        self._kept.clear()

@@ -1,0 +1,317 @@
+"""Metrics for Prometheus, under the names that RabbitMQ's dashboards and alerts read, and ours.
+
+    /metrics               sums over the node
+    /metrics/per-object    the same, and each queue and connection
+    /metrics/detailed      chosen families of objects: ?family=queue_coarse_metrics&vhost=/
+    /metrics/flow          who is held by whom, by name, the most first
+Every series of the dashboard is there from the start, also while it is 0: panels that add two
+series vanish when one is missing. Source: RabbitMQ's dashboard 10991, rabbitmq_prometheus.
+"""
+
+import platform
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from penstock import __version__
+from penstock.management.broker_link import BrokerLink, Row
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+PROTOCOL: Final = "amqp091"
+QUEUE_TYPES: Final = {
+    "classic": "rabbit_classic_queue",
+    "quorum": "rabbit_quorum_queue",
+    "stream": "rabbit_stream_queue",
+}
+FLOW_ROWS: Final = 200
+FAMILIES: Final = ("queue_coarse_metrics", "queue_consumer_count", "connection_coarse_metrics")
+
+
+class Told(Collector):
+    """Families that were made already, as a collector."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self.families = list(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self.families
+
+
+def written(families: Iterable[Metric]) -> bytes:
+    """The text that Prometheus reads."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Told(families))
+    return generate_latest(registry)
+
+
+def gauge(
+    name: str, help_: str, value: float, labels: Sequence[tuple[str, str]] = ()
+) -> GaugeMetricFamily:
+    """A gauge with one series."""
+    family = GaugeMetricFamily(name, help_, labels=[key for key, _ in labels])
+    family.add_metric([one for _, one in labels], float(value))
+    return family
+
+
+def counter(
+    name: str, help_: str, value: float, labels: Sequence[tuple[str, str]] = ()
+) -> CounterMetricFamily:
+    """A counter with one series; `_total` is added to its name."""
+    family = CounterMetricFamily(name, help_, labels=[key for key, _ in labels])
+    family.add_metric([one for _, one in labels], float(value))
+    return family
+
+
+class Rising:
+    """Counters that are summed over objects in steps may seem to fall by a few when one ends in
+    between; a reader would take that for a restart. boot: a later one begins anew."""
+
+    def __init__(self) -> None:
+        self._uptime_ms = -1
+        self._most: dict[str, float] = {}
+
+    def of(self, key: str, value: float) -> float:
+        """`value`, or what it was before if that is more."""
+        most = max(value, self._most.get(key, 0.0))
+        self._most[key] = most
+        return most
+
+    def look(self, uptime_ms: int) -> None:
+        """Forget everything when the broker has started anew."""
+        if uptime_ms < self._uptime_ms:
+            self._most.clear()
+        self._uptime_ms = uptime_ms
+
+
+class Metrics:
+    """Asks the broker, and writes what it says. version: of RabbitMQ, as clients are told."""
+
+    def __init__(self, link: BrokerLink, version: str) -> None:
+        self.link = link
+        self.version = version
+        self._rising = Rising()
+        self._held: dict[tuple[str, str, str], float] = {}
+
+    async def node(self, endpoint: str) -> list[Metric]:
+        """The families of the whole node. endpoint: aggregated, per-object or detailed."""
+        node = await self.link.node()
+        self._rising.look(node["uptime_ms"])
+        return [*self._identity(node, endpoint), *self._sums(node), *self._flow(node)]
+
+    def _identity(self, node: Row, endpoint: str) -> Iterator[Metric]:
+        name = str(node["node"])
+        yield gauge(
+            "rabbitmq_identity_info",
+            "RabbitMQ node & cluster identity info",
+            1,
+            (
+                ("rabbitmq_node", name),
+                ("rabbitmq_cluster", name),
+                ("rabbitmq_cluster_permanent_id", name),
+                ("rabbitmq_endpoint", endpoint),
+            ),
+        )
+        yield gauge(
+            "rabbitmq_build_info",
+            "RabbitMQ & Erlang/OTP version info",
+            1,
+            (
+                ("rabbitmq_version", self.version),
+                ("erlang_version", f"python-{platform.python_version()}"),
+                ("prometheus_client_version", "prometheus-client"),
+                ("prometheus_plugin_version", self.version),
+                ("product_name", "Penstock"),
+                ("product_version", __version__),
+            ),
+        )
+        yield gauge("rabbitmq_erlang_uptime_seconds", "Node uptime", node["uptime_ms"] / 1000)
+
+    def _sums(self, node: Row) -> Iterator[Metric]:
+        totals, counts, machine = node["totals"], node["counts"], node["machine"]
+        of = self._rising.of
+        for name in ("connections", "channels", "consumers", "queues"):
+            yield gauge(f"rabbitmq_{name}", f"{name.capitalize()} currently open", totals[name])
+        for name in ("connections_opened", "connections_closed"):
+            yield counter(f"rabbitmq_{name}", name.replace("_", " "), counts[name])
+        for name in ("channels_opened", "channels_closed"):
+            yield counter(f"rabbitmq_{name}", name.replace("_", " "), counts[name])
+        for name in ("queues_declared", "queues_created", "queues_deleted"):
+            yield counter(f"rabbitmq_{name}", name.replace("_", " "), counts[name])
+        ready, unacked = totals["messages_ready"], totals["messages_unacknowledged"]
+        yield gauge("rabbitmq_queue_messages_ready", "Messages ready to be delivered", ready)
+        yield gauge("rabbitmq_queue_messages_unacked", "Messages not yet acknowledged", unacked)
+        yield gauge("rabbitmq_queue_messages", "Messages ready and unacked", ready + unacked)
+        yield gauge("rabbitmq_process_resident_memory_bytes", "Memory used", machine["mem_used"])
+        yield gauge(
+            "rabbitmq_resident_memory_limit_bytes", "Memory high watermark", machine["mem_limit"]
+        )
+        yield gauge(
+            "rabbitmq_disk_space_available_bytes", "Disk space available", machine["disk_free"]
+        )
+        yield gauge(
+            "rabbitmq_disk_space_available_limit_bytes",
+            "Free disk space low watermark",
+            machine["disk_free_limit"],
+        )
+        yield gauge("rabbitmq_process_open_fds", "Open file descriptors", machine["fd_used"])
+        yield gauge("rabbitmq_process_max_fds", "Open file descriptors limit", machine["fd_total"])
+        yield gauge(
+            "rabbitmq_alarms_memory_used_watermark", "Memory alarm", int(machine["mem_alarm"])
+        )
+        yield gauge(
+            "rabbitmq_alarms_free_disk_space_watermark",
+            "Disk alarm",
+            int(machine["disk_free_alarm"]),
+        )
+        yield counter("rabbitmq_auth_attempts_failed", "Refused logins", machine["login_failures"])
+        protocol = (("protocol", PROTOCOL),)
+        yield gauge("rabbitmq_global_publishers", "Publishers", totals["publishers"], protocol)
+        yield gauge("rabbitmq_global_consumers", "Consumers", totals["consumers"], protocol)
+        for name, own, help_ in (
+            ("received", "received", "Messages received from publishers"),
+            ("received_confirm", "received_confirm", "The same, by channels with confirms"),
+            ("routed", "routed", "Messages routed to queues or streams"),
+            ("confirmed", "confirmed", "Messages confirmed to publishers"),
+            ("unroutable_dropped", "dropped", "Messages without a route, dropped"),
+            ("unroutable_returned", "returned", "Messages without a route, returned"),
+        ):
+            value = counts["unroutable"] - counts["returned"] if own == "dropped" else counts[own]
+            yield counter(f"rabbitmq_global_messages_{name}", help_, of(name, value), protocol)
+        yield from self._by_type(counts["by_type"])
+
+    def _by_type(self, by_type: dict[str, dict[str, int]]) -> Iterator[Metric]:
+        for name, help_ in (
+            ("delivered", "Messages delivered to consumers, or got"),
+            ("delivered_consume_manual_ack", "Delivered to consumers that acknowledge"),
+            ("delivered_consume_auto_ack", "Delivered to consumers that do not"),
+            ("redelivered", "Messages redelivered"),
+            ("acknowledged", "Messages acknowledged"),
+        ):
+            family = CounterMetricFamily(
+                f"rabbitmq_global_messages_{name}", help_, labels=["protocol", "queue_type"]
+            )
+            for kind, shown in QUEUE_TYPES.items():
+                passed = by_type[kind]
+                value = {
+                    "delivered": passed["delivered"],
+                    "delivered_consume_manual_ack": passed["delivered"] - passed["auto_delivered"],
+                    "delivered_consume_auto_ack": passed["auto_delivered"],
+                    "redelivered": passed["redelivered"],
+                    "acknowledged": passed["acked"],
+                }[name]
+                family.add_metric([PROTOCOL, shown], self._rising.of(f"{kind} {name}", value))
+            yield family
+
+    def _flow(self, node: Row) -> Iterator[Metric]:
+        publishers = GaugeMetricFamily(
+            "penstock_flow_publishers",
+            "Connections that publish: throttled ones were held for 5 % of the last 10 s",
+            labels=["state"],
+        )
+        for state, count in node["publishers"].items():
+            publishers.add_metric([state], count)
+        yield publishers
+        held = GaugeMetricFamily(
+            "penstock_flow_held_ratio",
+            "Share of the last 10 s in which senders were held, added up over them",
+            labels=["sender", "receiver", "reason"],
+        )
+        for row in node["held"]:
+            held.add_metric([row["sender"], row["receiver"], row["reason"]], row["seconds"] / 10.0)
+        yield held
+        yield counter(
+            "penstock_scheduler_turns", "Turns that actors have had", node["machine"]["turns"]
+        )
+        yield counter(
+            "penstock_recorder_events_dropped",
+            "Flow events that the recorder had no room for",
+            node["machine"]["events_dropped"],
+        )
+
+    # -- objects ---------------------------------------------------------------------------------
+
+    async def per_object(self) -> list[Metric]:
+        """Each queue and connection."""
+        return [
+            *await self.queues("rabbitmq_", "", ("coarse", "consumers")),
+            *await self.connections("rabbitmq_", ""),
+        ]
+
+    async def detailed(self, families: list[str], vhosts: list[str]) -> list[Metric]:
+        """Chosen families, of chosen virtual hosts, all for none. Raises: KeyError for a family
+        that there is none of."""
+        found: list[Metric] = []
+        for vhost in vhosts or [""]:
+            for family in families:
+                if family == "queue_coarse_metrics":
+                    found += await self.queues("rabbitmq_detailed_", vhost, ("coarse",))
+                elif family == "queue_consumer_count":
+                    found += await self.queues("rabbitmq_detailed_", vhost, ("consumers",))
+                elif family == "connection_coarse_metrics":
+                    found += await self.connections("rabbitmq_detailed_", vhost)
+        return found
+
+    async def queues(self, prefix: str, vhost: str, parts: Sequence[str]) -> list[Metric]:
+        rows = await self.link.listing("queues", **({"vhost": vhost} if vhost else {}))
+        wanted: dict[str, tuple[str, str]] = {}
+        if "coarse" in parts:
+            wanted |= {
+                "queue_messages_ready": ("messages_ready", "Messages ready"),
+                "queue_messages_unacked": ("messages_unacknowledged", "Messages unacknowledged"),
+                "queue_messages": ("messages", "Messages ready and unacknowledged"),
+                "queue_messages_bytes": ("message_bytes", "Bytes of messages"),
+                "queue_process_memory_bytes": ("memory", "Memory of the queue"),
+            }
+        if "consumers" in parts:
+            wanted |= {
+                "queue_consumers": ("consumers", "Consumers"),
+                "queue_consumer_capacity": (
+                    "consumer_capacity",
+                    "Share of time in which consumers can be given a message",
+                ),
+            }
+        found: list[Metric] = []
+        for name, (field, help_) in wanted.items():
+            family = GaugeMetricFamily(prefix + name, help_, labels=["vhost", "queue"])
+            for row in rows:
+                family.add_metric([row["vhost"], row["name"]], float(row[field]))
+            found.append(family)
+        return found
+
+    async def connections(self, prefix: str, vhost: str) -> list[Metric]:
+        rows = await self.link.listing("connections", **({"vhost": vhost} if vhost else {}))
+        found: list[Metric] = []
+        for name, field, help_ in (
+            ("connection_incoming_bytes", "recv_oct", "Bytes received on a connection"),
+            ("connection_outgoing_bytes", "send_oct", "Bytes sent on a connection"),
+        ):
+            family = CounterMetricFamily(prefix + name, help_, labels=["connection"])
+            for row in rows:
+                family.add_metric([row["name"]], float(row[field]))
+            found.append(family)
+        channels = GaugeMetricFamily(
+            prefix + "connection_channels", "Channels on a connection", labels=["connection"]
+        )
+        for row in rows:
+            channels.add_metric([row["name"]], float(row["channels"]))
+        return [*found, channels]
+
+    async def flow_rows(self) -> list[Metric]:
+        """Who is held by whom, by name: the first FLOW_ROWS edges."""
+        answer = await self.link.ask(
+            {"op": "flow", "do": "edges", "limit": FLOW_ROWS, "sort": "blocked", "blocked": True}
+        )
+        family = GaugeMetricFamily(
+            "penstock_flow_edge_blocked_seconds",
+            "How long a sender has been held by a receiver until now",
+            labels=["sender", "receiver", "by", "reason"],
+        )
+        for row in answer["edges"]:
+            family.add_metric(
+                [row["sender"], row["receiver"], row["by"], row["reason"]],
+                row["blocked_for_ns"] / 1e9,
+            )
+        return [family]

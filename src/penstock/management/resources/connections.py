@@ -1,0 +1,123 @@
+"""`/api/connections`, `/api/channels`, `/api/consumers` and closing connections."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from penstock.base.errors import OperatorError
+from penstock.management.broker_link import Row
+from penstock.management.errors import not_authorised, not_found
+from penstock.management.requests import Call, Handler, gone
+
+REASON: Final = "Closed via management plugin"
+
+
+def _own(call: Call, rows: list[Row]) -> list[Row]:
+    """Those of the visitor, unless he may see all."""
+    if call.visitor.sees_all:
+        return rows
+    return [row for row in rows if row["user"] == call.visitor.name]
+
+
+async def connections(call: Call) -> Response:
+    return call.shown(_own(call, await call.link.listing("connections")))
+
+
+async def of_vhost(call: Call) -> Response:
+    rows = await call.link.listing("connections", vhost=call.vhost())
+    return call.shown(_own(call, rows))
+
+
+async def of_user(call: Call) -> Response:
+    rows = await call.link.listing("connections", user=call.path("name"))
+    return call.shown(_own(call, rows))
+
+
+async def _found(call: Call) -> Row:
+    try:
+        rows = await call.link.listing("connections", name=call.path("name"))
+    except OperatorError as error:
+        raise not_found() from error
+    if not rows:
+        raise not_found()
+    if not _own(call, rows):
+        raise not_authorised("User not authorised to access connection")
+    return rows[0]
+
+
+async def one(call: Call) -> Response:
+    return call.one(await _found(call))
+
+
+async def close(call: Call) -> Response:
+    """As RabbitMQ: administrators close any connection, others their own."""
+    row = await _found(call)
+    if row["user"] != call.visitor.name:
+        call.visitor.need_administrator()
+    reason = call.request.headers.get("x-reason", REASON)[:200]
+    await call.change("connections", "close", name=str(row["name"]), reason=reason)
+    return gone()
+
+
+async def close_of_user(call: Call) -> Response:
+    """All connections of a user."""
+    if call.path("name") != call.visitor.name:
+        call.visitor.need_administrator()
+    reason = call.request.headers.get("x-reason", REASON)[:200]
+    for row in await call.link.listing("connections", user=call.path("name")):
+        await call.change("connections", "close", name=str(row["name"]), reason=reason)
+    return gone()
+
+
+async def channels(call: Call) -> Response:
+    return call.shown(_own(call, await call.link.listing("channels")))
+
+
+async def channels_of_vhost(call: Call) -> Response:
+    return call.shown(_own(call, await call.link.listing("channels", vhost=call.vhost())))
+
+
+async def channels_of_connection(call: Call) -> Response:
+    row = await _found(call)
+    return call.shown(await call.link.listing("channels", name=row["name"]))
+
+
+async def one_channel(call: Call) -> Response:
+    name = call.path("name")
+    connection = name.rpartition(" (")[0]
+    try:
+        rows = await call.link.listing("channels", name=connection or name)
+    except OperatorError as error:
+        raise not_found() from error
+    found = [row for row in _own(call, rows) if row["name"] == name]
+    if not found:
+        raise not_found()
+    return call.one(found[0])
+
+
+def _visible(call: Call, rows: list[Row]) -> list[Row]:
+    return [row for row in rows if call.visitor.sees(row["queue"]["vhost"])]
+
+
+async def consumers(call: Call) -> Response:
+    return call.shown(_visible(call, await call.link.listing("consumers")))
+
+
+async def consumers_of_vhost(call: Call) -> Response:
+    return call.shown(await call.link.listing("consumers", vhost=call.vhost()))
+
+
+ROUTES: Final[dict[tuple[str, str], Handler]] = {
+    ("GET", "/connections"): connections,
+    ("GET", "/connections/username/{name}"): of_user,
+    ("DELETE", "/connections/username/{name}"): close_of_user,
+    ("GET", "/connections/{name}"): one,
+    ("DELETE", "/connections/{name}"): close,
+    ("GET", "/connections/{name}/channels"): channels_of_connection,
+    ("GET", "/vhosts/{vhost}/connections"): of_vhost,
+    ("GET", "/vhosts/{vhost}/channels"): channels_of_vhost,
+    ("GET", "/channels"): channels,
+    ("GET", "/channels/{name}"): one_channel,
+    ("GET", "/consumers"): consumers,
+    ("GET", "/consumers/{vhost}"): consumers_of_vhost,
+}

@@ -1,0 +1,89 @@
+"""`/api/flow/...`: what only Penstock knows. The answers of the control socket, as they are."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from penstock.management.errors import bad_request
+from penstock.management.requests import Call, Handler, json
+
+WHY_KINDS: Final = ("connection", "channel", "queue", "consumer", "publish", "memory", "not")
+
+
+def _limit(call: Call) -> int:
+    text = call.query.get("limit", "200")
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+        raise bad_request(f"limit = {text[:20]!r}: must be 1..10000")
+    return int(text)
+
+
+async def why(call: Call) -> Response:
+    """Who is blocked by whom, since when, and the root cause."""
+    call.visitor.need_monitor()
+    kind = call.path("kind")
+    if kind not in WHY_KINDS:
+        raise bad_request(f"why '{kind[:40]}'; one of: {', '.join(WHY_KINDS)}")
+    name = str(call.request.path_params.get("name", ""))
+    window = call.query.get("window_s", "10")
+    try:
+        window_s = float(window)
+    except ValueError as error:
+        raise bad_request(f"window_s = {window[:20]!r} is no number of seconds") from error
+    request = {"op": "why", "kind": kind, "name": name, "window_s": window_s}
+    return json(await call.link.ask(request))
+
+
+async def edges(call: Call) -> Response:
+    call.visitor.need_monitor()
+    request = {"op": "flow", "do": "edges", "limit": _limit(call)}
+    return json(await call.link.ask(request | {"blocked": call.query.get("blocked") == "true"}))
+
+
+async def accounts(call: Call) -> Response:
+    call.visitor.need_monitor()
+    return json(await call.link.ask({"op": "flow", "do": "accounts", "limit": _limit(call)}))
+
+
+async def alarms(call: Call) -> Response:
+    call.visitor.need_monitor()
+    return json(await call.link.ask({"op": "flow", "do": "alarms"}))
+
+
+async def top(call: Call) -> Response:
+    call.visitor.need_monitor()
+    return json(await call.link.ask({"op": "flow", "do": "top", "limit": _limit(call)}))
+
+
+async def settings(call: Call) -> Response:
+    call.visitor.need_monitor()
+    return json(await call.link.ask({"op": "flow", "do": "settings"}))
+
+
+async def change(call: Call) -> Response:
+    """{"changes": {"KEY": "VALUE"}, "for": "10m"}: for good without `for`."""
+    call.visitor.need_administrator()
+    body = await call.body()
+    changes = body.get("changes")
+    if not isinstance(changes, dict) or not changes:
+        raise bad_request('key_missing: changes, as {"KEY": "VALUE"}')
+    lasting = body.get("for", "")
+    return json(await call.change("flow", "set", changes=changes, **{"for": str(lasting)}))
+
+
+async def record(call: Call) -> Response:
+    """What the flight recorder has."""
+    call.visitor.need_monitor()
+    return json(await call.link.ask({"op": "record", "do": "status"}))
+
+
+ROUTES: Final[dict[tuple[str, str], Handler]] = {
+    ("GET", "/flow/why/{kind}"): why,
+    ("GET", "/flow/why/{kind}/{name:path}"): why,
+    ("GET", "/flow/edges"): edges,
+    ("GET", "/flow/accounts"): accounts,
+    ("GET", "/flow/alarms"): alarms,
+    ("GET", "/flow/top"): top,
+    ("GET", "/flow/settings"): settings,
+    ("PUT", "/flow/settings"): change,
+    ("GET", "/flow/record"): record,
+}

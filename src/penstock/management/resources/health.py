@@ -1,0 +1,117 @@
+"""`/api/health/checks/...` and `/api/aliveness-test`: for load balancers and Kubernetes."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from penstock.management.broker_link import Row
+from penstock.management.errors import bad_request
+from penstock.management.requests import Call, Handler, json
+from penstock.management.resources.queues import need_vhost
+
+UNITS_S: Final = {
+    "days": 86_400,
+    "weeks": 604_800,
+    "months": 2_592_000,
+    "years": 31_536_000,
+}
+
+
+def verdict(reason: str, **more: object) -> Response:
+    """200 if there is no `reason` against it, else 503."""
+    if reason == "":
+        return json({"status": "ok"} | more)
+    return json({"status": "failed", "reason": reason} | more, 503)
+
+
+async def _node(call: Call) -> Row:
+    return await call.link.node()
+
+
+async def alarms(call: Call) -> Response:
+    node = await _node(call)
+    machine = node["machine"]
+    found = [
+        {"node": node["node"], "resource": resource}
+        for resource, key in (("memory", "mem_alarm"), ("disk", "disk_free_alarm"))
+        if machine[key]
+    ]
+    if not found:
+        return verdict("")
+    named = " and ".join(one["resource"] for one in found)
+    return verdict(f"There are alarms in effect: {named}", alarms=found)
+
+
+async def in_service(call: Call) -> Response:
+    """Whether clients can work: the broker answers, and its disk has not failed."""
+    node = await _node(call)
+    return verdict(str(node["machine"]["failure"]))
+
+
+async def always(call: Call) -> Response:
+    """Asked so that an answer shows that the broker is there."""
+    await _node(call)
+    return verdict("")
+
+
+async def not_critical(call: Call) -> Response:
+    """Whether others have to stay when this node goes; a single node has no others."""
+    await _node(call)
+    return json({"status": "ok", "reason": "single node cluster"})
+
+
+async def port_listener(call: Call) -> Response:
+    port = call.path("port")
+    if not port.isdecimal():
+        raise bad_request(f"port '{port[:20]}' is no number")
+    ports = [one["port"] for one in (await _node(call))["listeners"]]
+    if int(port) in ports:
+        return verdict("", port=int(port))
+    return verdict("No active listener", missing=int(port), ports=ports)
+
+
+async def protocol_listener(call: Call) -> Response:
+    wanted = call.path("protocol")
+    protocols = sorted({one["protocol"] for one in (await _node(call))["listeners"]})
+    known = {"amqp091": "amqp", "amqps": "amqp/ssl", "amqp091/ssl": "amqp/ssl"}
+    if known.get(wanted.lower(), wanted.lower()) in protocols:
+        return verdict("", protocol=wanted)
+    return verdict("No active listener", missing=wanted, protocols=protocols)
+
+
+async def certificates(call: Call) -> Response:
+    """Whether the certificate is good for some time yet."""
+    within, unit = call.path("within"), call.path("unit")
+    if not within.isdecimal() or unit not in UNITS_S:
+        raise bad_request(f"{within[:20]} {unit[:20]}: a number of {', '.join(UNITS_S)}")
+    expired = [
+        {"port": one["port"], "seconds_left": int(one["certificate_s"])}
+        for one in (await _node(call))["listeners"]
+        if one["certificate_s"] is not None and one["certificate_s"] <= int(within) * UNITS_S[unit]
+    ]
+    return verdict("Certificates expiring" if expired else "", expired=expired)
+
+
+async def aliveness(call: Call) -> Response:
+    await need_vhost(call, call.vhost())
+    return verdict("")
+
+
+CHECKS: Final = "/health/checks/"
+ROUTES: Final[dict[tuple[str, str], Handler]] = {
+    ("GET", CHECKS + "alarms"): alarms,
+    ("GET", CHECKS + "local-alarms"): alarms,
+    ("GET", CHECKS + "port-listener/{port}"): port_listener,
+    ("GET", CHECKS + "protocol-listener/{protocol:path}"): protocol_listener,
+    ("GET", CHECKS + "certificate-expiration/{within}/{unit}"): certificates,
+    ("GET", CHECKS + "virtual-hosts"): always,
+    ("GET", CHECKS + "node-is-mirror-sync-critical"): not_critical,
+    ("GET", CHECKS + "node-is-quorum-critical"): not_critical,
+    ("GET", CHECKS + "is-in-service"): in_service,
+    ("GET", CHECKS + "ready-to-serve-clients"): in_service,
+    ("GET", CHECKS + "below-node-connection-limit"): always,
+    ("GET", CHECKS + "metadata-store/initialized"): always,
+    ("GET", CHECKS + "reached-target-cluster-size"): always,
+    ("GET", "/aliveness-test/{vhost}"): aliveness,
+    ("GET", "/healthchecks/node"): in_service,
+}

@@ -1,0 +1,231 @@
+"""`/api/overview`, `/api/nodes`, `/api/cluster-name`, `/api/whoami`, `/api/auth` and what is
+answered for readers that ask for RabbitMQ's plugins."""
+
+import platform
+from typing import Final
+
+from starlette.responses import Response
+
+from penstock import __version__
+from penstock.management.broker_link import Row
+from penstock.management.errors import not_found
+from penstock.management.requests import Call, Handler, json
+
+STATS: Final = {
+    "publish": ("received", "conn:published"),
+    "confirm": ("confirmed", "conn:confirmed"),
+    "return_unroutable": ("returned", ""),
+    "drop_unroutable": ("unroutable", ""),
+    "deliver_get": ("delivered", "queue:delivered"),
+    "deliver": ("delivered", "queue:delivered"),
+    "ack": ("acked", "queue:acked"),
+    "redeliver": ("redelivered", "queue:redelivered"),
+    "publish_in": ("received", "conn:published"),
+    "publish_out": ("routed", "queue:published"),
+}
+"""Count and rate of ours by RabbitMQ's name."""
+CHURN: Final = [
+    "connections_opened",
+    "connections_closed",
+    "channels_opened",
+    "channels_closed",
+    "queues_declared",
+    "queues_created",
+    "queues_deleted",
+]
+KINDS: Final = (
+    "direct",
+    "fanout",
+    "headers",
+    "topic",
+    "x-consistent-hash",
+    "x-delayed-message",
+    "x-message-deduplication",
+)
+
+
+def rate(value: float) -> Row:
+    return {"rate": round(value, 2)}
+
+
+async def overview(call: Call) -> Response:
+    """The node, its totals and rates."""
+    node = await call.link.node()
+    totals, counts, rates = node["totals"], node["counts"], node["rates"]
+    ready, unacked = totals["messages_ready"], totals["messages_unacknowledged"]
+    entered, delivered = rates.get("queue:published", 0.0), rates.get("queue:delivered", 0.0)
+    acked = rates.get("queue:acked", 0.0)
+    stats: Row = {}
+    for name, (own, rated) in STATS.items():
+        stats[name] = counts[own]
+        stats[f"{name}_details"] = rate(rates.get(rated, 0.0))
+    return json(
+        {
+            "management_version": call.services.rabbitmq_version,
+            "rates_mode": "basic",
+            "sample_retention_policies": {"global": [60], "basic": [60], "detailed": [60]},
+            "release_series_support_status": "supported",
+            "disable_stats": False,
+            "enable_queue_totals": False,
+            "product_name": "Penstock",
+            "product_version": __version__,
+            "rabbitmq_version": call.services.rabbitmq_version,
+            "cluster_name": node["node"],
+            "cluster_tags": [],
+            "node_tags": [],
+            "node": node["node"],
+            "erlang_version": f"python-{platform.python_version()}",
+            "erlang_full_version": f"Python {platform.python_version()}, {node['build']}",
+            "crypto_lib_version": "",
+            "default_queue_type": "classic",
+            "statistics_db_event_queue": 0,
+            "exchange_types": [
+                {"name": kind, "description": f"exchange type {kind}", "enabled": True}
+                for kind in KINDS
+            ],
+            "listeners": node["listeners"],
+            "contexts": [],
+            "churn_rates": {
+                key: value
+                for name in CHURN
+                for key, value in (
+                    (_singular(name), counts[name]),
+                    (f"{_singular(name)}_details", rate(0.0)),
+                )
+            },
+            "queue_totals": {
+                "messages": ready + unacked,
+                "messages_details": rate(entered - acked),
+                "messages_ready": ready,
+                "messages_ready_details": rate(entered - delivered),
+                "messages_unacknowledged": unacked,
+                "messages_unacknowledged_details": rate(delivered - acked),
+            },
+            "object_totals": {
+                name: totals[name]
+                for name in ("connections", "channels", "exchanges", "queues", "consumers")
+            },
+            "message_stats": stats,
+            "flow": {"profile": node["profile"], "connections": node["states"]},
+        }
+    )
+
+
+def _singular(name: str) -> str:
+    """`connections_opened` is `connection_created` in RabbitMQ."""
+    what, _, how = name.partition("_")
+    return f"{what[:-1]}_{'created' if how == 'opened' else how}"
+
+
+def node_row(node: Row) -> Row:
+    """A node as `/api/nodes` has it."""
+    machine = node["machine"]
+    return {
+        "name": node["node"],
+        "type": "disc",
+        "running": True,
+        "being_drained": False,
+        "uptime": node["uptime_ms"],
+        "run_queue": 0,
+        "processors": machine["processors"],
+        "os_pid": machine["os_pid"],
+        "fd_used": machine["fd_used"],
+        "fd_total": machine["fd_total"],
+        "sockets_used": node["totals"]["connections"],
+        "sockets_total": machine["fd_total"],
+        "proc_used": node["totals"]["channels"] + node["totals"]["queues"],
+        "proc_total": 1_048_576,
+        "mem_used": machine["mem_used"],
+        "mem_limit": machine["mem_limit"],
+        "mem_alarm": machine["mem_alarm"],
+        "mem_calculation_strategy": "rss",
+        "disk_free": machine["disk_free"],
+        "disk_free_limit": machine["disk_free_limit"],
+        "disk_free_alarm": machine["disk_free_alarm"],
+        "rates_mode": "basic",
+        "net_ticktime": 60,
+        "partitions": [],
+        "cluster_links": [],
+        "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
+        "applications": [
+            {"name": "penstock", "description": "Penstock", "version": node["version"]}
+        ],
+        "auth_mechanisms": [],
+        "config_files": [],
+        "log_files": [],
+        "db_dir": "",
+        "contexts": [],
+    }
+
+
+async def nodes(call: Call) -> Response:
+    call.visitor.need_monitor()
+    node = await call.link.node()
+    return call.shown([node_row(node)])
+
+
+async def one_node(call: Call) -> Response:
+    call.visitor.need_monitor()
+    node = await call.link.node()
+    if call.path("name") != node["node"]:
+        raise not_found()
+    return call.one(node_row(node))
+
+
+async def node_memory(call: Call) -> Response:
+    """Where memory is, by what holds it."""
+    call.visitor.need_monitor()
+    node = await call.link.node()
+    if call.path("name") != node["node"]:
+        raise not_found()
+    used = node["machine"]["mem_used"]
+    return json({"memory": {"total": {"rss": used, "allocated": used}, "strategy": "rss"}})
+
+
+async def cluster_name(call: Call) -> Response:
+    node = await call.link.node()
+    return json({"name": node["node"]})
+
+
+async def whoami(call: Call) -> Response:
+    visitor = call.visitor
+    return json(
+        {
+            "name": visitor.name,
+            "tags": sorted(visitor.tags),
+            "is_internal_user": True,
+            "auth_backend": "rabbit_auth_backend_internal",
+            # Older clients ask for this one.
+            "administrator": visitor.is_administrator,
+        }
+    )
+
+
+async def nothing(_call: Call) -> Response:
+    """What Penstock has none of."""
+    return json([])
+
+
+async def nothing_by_name(_call: Call) -> Response:
+    return json({})
+
+
+ROUTES: Final[dict[tuple[str, str], Handler]] = {
+    ("GET", "/overview"): overview,
+    ("GET", "/nodes"): nodes,
+    ("GET", "/nodes/{name}"): one_node,
+    ("GET", "/nodes/{name}/memory"): node_memory,
+    ("GET", "/cluster-name"): cluster_name,
+    ("GET", "/whoami"): whoami,
+    ("GET", "/extensions"): nothing,
+    ("GET", "/feature-flags"): nothing,
+    ("GET", "/deprecated-features"): nothing,
+    ("GET", "/deprecated-features/used"): nothing,
+    ("GET", "/federation-links"): nothing,
+    ("GET", "/shovels"): nothing,
+    ("GET", "/global-parameters"): nothing,
+    ("GET", "/stream/connections"): nothing,
+    ("GET", "/stream/publishers"): nothing,
+    ("GET", "/stream/consumers"): nothing,
+    ("GET", "/auth/attempts/{name}"): nothing,
+}

@@ -1,0 +1,78 @@
+"""Between JSON and what AMQP carries: arguments, and properties of messages."""
+
+from dataclasses import fields
+from decimal import Decimal
+from typing import Any, Final
+
+from penstock.management.errors import bad_request
+from penstock.protocol.properties import Properties
+from penstock.protocol.values import Table, Value
+
+Row = dict[str, Any]
+DEPTH_MAX: Final = 32
+NAMES: Final = {one.name for one in fields(Properties)}
+NUMBERS: Final = frozenset(("delivery_mode", "priority", "timestamp"))
+
+
+def as_table(given: Row) -> Table:
+    """Arguments from JSON. Raises: HttpFault 400."""
+    return {str(key): _value(value, DEPTH_MAX) for key, value in given.items()}
+
+
+def _value(value: Any, depth: int) -> Value:
+    if depth == 0:
+        raise bad_request(f"arguments are nested deeper than {DEPTH_MAX}")
+    if isinstance(value, dict):
+        return {str(key): _value(one, depth - 1) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_value(one, depth - 1) for one in value]
+    if isinstance(value, bool | str | float) or value is None:
+        return value
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+        return value
+    raise bad_request(f"{str(value)[:40]} does not fit into 64 bits")
+
+
+def as_json(value: object) -> Any:
+    """A value of AMQP as JSON's nearest."""
+    if isinstance(value, dict):
+        return {key: as_json(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [as_json(one) for one in value]
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, bool) or value is None or isinstance(value, str | float):
+        return value
+    return int(value) if isinstance(value, int) else str(value)
+
+
+def properties_row(properties: Properties) -> Row:
+    """The properties that are there."""
+    return {
+        one: as_json(value)
+        for one in sorted(NAMES)
+        if (value := getattr(properties, one)) is not None
+    }
+
+
+def properties_from(given: Row) -> Properties:
+    """Properties from JSON. Raises: HttpFault 400 that names what is wrong."""
+    values: Row = {}
+    for key, value in given.items():
+        if key not in NAMES:
+            raise bad_request(
+                f"unknown property '{str(key)[:60]}'; one of: {', '.join(sorted(NAMES))}"
+            )
+        if key == "headers":
+            if not isinstance(value, dict):
+                raise bad_request("property headers must be an object")
+            values[key] = as_table(value)
+        elif key in NUMBERS:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise bad_request(f"property {key} must be a number, not {str(value)[:40]!r}")
+            values[key] = value
+        else:
+            values[key] = value if isinstance(value, str) else str(value)
+    return Properties(**values)

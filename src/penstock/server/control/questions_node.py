@@ -1,0 +1,174 @@
+"""What the control socket answers about the node as a whole, and whether a login is right.
+
+One request is {"op": "objects", "do": "node"}, or {"op": "objects", "do": "login", "user": ...,
+"password": ..., "address": ...}, which the management process asks for those who come over HTTP.
+"""
+
+import os
+import resource
+from collections.abc import Mapping
+from typing import Final
+
+import penstock
+from penstock.broker.actors.cooperative import Steps
+from penstock.broker.admin.definitions_rows import Row
+from penstock.broker.alarm.alarm_manager import DISK, MEMORY
+from penstock.broker.broker import Broker
+from penstock.broker.session.node_counts import PASSED, NodeCounts
+from penstock.protocol.sasl import Credentials
+from penstock.server.control.request import Request
+from penstock.server.machine.build import build_words
+from penstock.telemetry.actor_window import ActorWindow
+
+WINDOW_S: Final = 10.0
+STEP_COUNTS: Final = 256
+LOGIN_LOOK_S: Final = 0.005
+TOTALS: Final = (
+    *("connections", "channels", "exchanges", "queues", "consumers", "publishers"),
+    *("messages_ready", "messages_unacknowledged"),
+)
+NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
+
+
+def node(request: Request) -> Steps[dict[str, object]]:
+    """The node and all that is counted on it, in steps."""
+    broker = request.broker
+    counts = broker.counts.copy()
+    totals = dict.fromkeys(TOTALS, 0)
+    states = yield from _count_connections(broker, counts, totals)
+    yield from _count_queues(broker, counts, totals)
+    windows = request.windows(WINDOW_S)
+    yield 0.0
+    return {
+        "node": broker.node_name,
+        "version": penstock.__version__,
+        "build": build_words(),
+        "profile": broker.profile.name,
+        "uptime_ms": (broker.clock.monotonic_ns() - broker.started_ns) // NS_PER_MS,
+        "totals": totals,
+        "states": states,
+        "counts": {name: getattr(counts, name) for name in counts.__slots__}
+        | {name: counts.all(name) for name in PASSED},
+        **(yield from _rates(windows)),
+        "machine": _machine(broker),
+        "vhosts": list(broker.vhosts),
+    }
+
+
+def _count_connections(
+    broker: Broker, counts: NodeCounts, totals: dict[str, int]
+) -> Steps[dict[str, int]]:
+    """Adds connections and channels to `counts` and `totals`: how many are in which state."""
+    states: dict[str, int] = {}
+    now_ns = broker.clock.monotonic_ns()
+    for index, connection in enumerate(list(broker.connections.values()), 1):
+        negotiator = broker.negotiators.get(connection.name)
+        if negotiator is None or negotiator.session is None:
+            continue
+        totals["connections"] += 1
+        state = connection.state(now_ns)
+        states[state] = states.get(state, 0) + 1
+        for channel in list(connection.channels.values()):
+            totals["channels"] += 1
+            totals["publishers"] += int(channel.publisher.publish_count > 0)
+            counts.add_channel(channel)
+        if index % STEP_COUNTS == 0:
+            yield 0.0
+    return states
+
+
+def _count_queues(broker: Broker, counts: NodeCounts, totals: dict[str, int]) -> Steps[None]:
+    """Adds exchanges and queues to `counts` and `totals`."""
+    for vhost in list(broker.vhosts.values()):
+        totals["exchanges"] += len(vhost.router.exchanges())
+        for index, actor in enumerate(list(vhost.queues.values()), 1):
+            counts.add_queue(actor)
+            if not vhost.is_internal(actor.name):
+                totals["queues"] += 1
+            totals["consumers"] += len(actor.consumers)
+            totals["messages_ready"] += int(actor.messages.ready_count())
+            totals["messages_unacknowledged"] += int(actor.unacked_count)
+            if index % STEP_COUNTS == 0:
+                yield 0.0
+
+
+def _rates(windows: Mapping[str, ActorWindow]) -> Steps[Row]:
+    """Messages a second by what they did, publishers by how much they were held, and for how long
+    senders were held by whom and why, added up."""
+    rates: dict[str, float] = {}
+    publishers = {"running": 0, "throttled": 0, "blocked": 0}
+    held: dict[tuple[str, str, str], float] = {}
+    for index, window in enumerate(windows.values(), 1):
+        if window.kind in ("conn", "queue"):
+            for name in ("published", "confirmed", "delivered", "acked", "redelivered"):
+                key = f"{window.kind}:{name}"
+                rates[key] = rates.get(key, 0.0) + window.rates.get(name, 0.0)
+        if window.kind == "conn" and window.numbers.get("published", 0.0) > 0.0:
+            publishers[_how_held(window)] += 1
+        for block in window.blocks:
+            pair = (window.kind, block.peer.partition(":")[0], block.reason)
+            held[pair] = held.get(pair, 0.0) + block.ns / NS_PER_S
+        if index % STEP_COUNTS == 0:
+            yield 0.0
+    return {
+        "rates": rates,
+        "publishers": publishers,
+        "held": [
+            {"sender": sender, "receiver": receiver, "reason": reason, "seconds": seconds}
+            for (sender, receiver, reason), seconds in sorted(held.items())
+        ],
+    }
+
+
+def _how_held(window: ActorWindow) -> str:
+    """A publisher is throttled when it was held for 5 % of the window, and blocked when for all."""
+    share = window.blocked_share()
+    return "blocked" if share > 0.99 else "throttled" if share >= 0.05 else "running"
+
+
+def _machine(broker: Broker) -> Row:
+    """This process, and the marks of its alarms."""
+    levels = broker.alarm_manager.levels
+    disk, memory = levels.get(DISK), levels.get(MEMORY)
+    alarms = broker.alarm_manager.alarms.resources()
+    return {
+        "os_pid": str(os.getpid()),
+        "processors": os.cpu_count() or 1,
+        "fd_used": len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
+        "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "mem_used": broker.memory_used_bytes,
+        "mem_limit": broker.memory_high_bytes if memory is None else memory.limit_bytes,
+        "mem_alarm": MEMORY in alarms,
+        "disk_free": 0 if disk is None else disk.now_bytes,
+        "disk_free_limit": 0 if disk is None else disk.limit_bytes,
+        "disk_free_alarm": DISK in alarms,
+        "failure": broker.stores.failure,
+        "turns": int(broker.scheduler.turns),
+        "events_dropped": int(broker.recorder.dropped),
+        "login_failures": broker.guessing.failed_count,
+    }
+
+
+def login(request: Request) -> Steps[dict[str, object]]:
+    """Whether `user` with `password` may come in from `address`: his tags and the virtual hosts
+    that he may use, or why not. Guessing is answered as late as over AMQP."""
+    broker = request.broker
+    name, address = request.text("user"), request.text("address")
+    given = Credentials(name, request.text("password"))
+    said: list[str] = []
+    broker.access.judge(given, address, said.append)
+    while not said:
+        yield LOGIN_LOOK_S
+    if said[0] != "":
+        answer = broker.guessing.failed(address, name, broker.clock.monotonic_ns())
+        if answer.is_said:
+            broker.log.warning(f"HTTP from {address}: {said[0]}")
+            broker.host.audit.note(name, address, "login refused", "", {"over": "http"})
+        yield answer.delay_ns / 1_000_000_000
+        return {"refused": said[0]}
+    user = broker.access.users.get(name)
+    if user is None:
+        return {"refused": f"user '{name}' is gone"}
+    vhosts = [one for one in list(broker.vhosts) if broker.permissions.of(name, one) is not None]
+    return {"user": name, "tags": list(user.tags), "vhosts": vhosts}

@@ -1,0 +1,314 @@
+"""Tools that know RabbitMQ's HTTP API run unchanged: pyrabbit2, kombu's manager, the parser of
+Prometheus, and rabbitmqadmin where Debian's package has brought it; and what Datadog, KEDA,
+Telegraf and Terraform read is there."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import pika
+import pytest
+from kombu import Connection  # type: ignore[attr-defined]
+from prometheus_client.parser import text_string_to_metric_families
+from pyrabbit2.api import Client
+
+from tests.conformance.http_contract import call
+from tests.conformance.http_live import Managed, managed_broker
+
+GUEST: Final = "guest:guest"
+RABBITMQADMIN: Final = sorted(Path("/usr/lib/rabbitmq").glob("**/priv/www/cli/rabbitmqadmin"))
+HOSTILE: Final = "a/b%2F<script>alert(1)</script>\"'& ü?#"
+"""A name that may break addresses, and pages that show it."""
+
+
+@pytest.fixture(scope="module")
+def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Managed]:
+    with managed_broker(tmp_path_factory.mktemp("http")) as found:
+        yield found
+
+
+@pytest.fixture
+def channel(managed: Managed) -> Iterator[Any]:
+    parameters = pika.URLParameters(managed.broker.url)
+    parameters.client_properties = {"connection_name": "web-7"}
+    connection = pika.BlockingConnection(parameters)
+    yield connection.channel()
+    if connection.is_open:
+        connection.close()
+
+
+def get(managed: Managed, path: str, status: int = 200) -> Any:
+    found, body, _ = call(managed.base, "GET", path, None, GUEST)
+    assert found == status, body
+    return body
+
+
+def test_pyrabbit2(managed: Managed) -> None:
+    client = Client(f"127.0.0.1:{managed.http_port}", "guest", "guest")
+    assert client.is_alive()
+    client.create_vhost("pr")
+    client.set_vhost_permissions("pr", "guest", ".*", ".*", ".*")
+    client.create_exchange("pr", "ex", "topic")
+    client.create_queue("pr", "pq")
+    client.create_binding("pr", "ex", "pq", "k.*")
+    assert client.publish("pr", "ex", "k.1", "body") is True
+    assert client.get_queue_depth("pr", "pq") == 1
+    assert client.get_messages("pr", "pq", 1, True)[0]["payload"] == "body"
+    assert [one["name"] for one in client.get_queues("pr")] == ["pq"]
+    client.purge_queue("pr", "pq")
+    assert client.get_queue_depth("pr", "pq") == 0
+    client.create_user("u9", "secret", "management")
+    assert {one["name"] for one in client.get_users()} == {"guest", "u9"}
+    client.delete_user("u9")
+    client.delete_binding("pr", "ex", "pq", "k.%2A")
+    client.delete_queue("pr", "pq")
+    client.delete_exchange("pr", "ex")
+    client.delete_vhost("pr")
+    assert "pr" not in client.get_vhost_names()
+
+
+def test_kombus_manager(managed: Managed) -> None:
+    url = f"{managed.broker.url}"
+    with Connection(url) as connection:  # type: ignore[no-untyped-call]
+        manager = connection.get_manager(hostname="127.0.0.1", port=managed.http_port)
+        assert manager.get_overview()["product_name"] == "Penstock"
+        assert manager.get_all_vhosts()[0]["name"] == "/"
+        for one in manager.http.client.connections.values():
+            one.close()
+
+
+@pytest.mark.skipif(not RABBITMQADMIN, reason="Debian's rabbitmq-server is not installed")
+def test_rabbitmqadmin(managed: Managed, tmp_path: Path) -> None:
+    def run(*words: str) -> str:
+        command = [sys.executable, str(RABBITMQADMIN[0]), "-P", str(managed.http_port), *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("declare", "vhost", "name=ra")
+    run("declare", "permission", "vhost=ra", "user=guest", "configure=.*", "write=.*", "read=.*")
+    run("-V", "ra", "declare", "queue", "name=q", "durable=true")
+    run("-V", "ra", "declare", "exchange", "name=e", "type=topic")
+    run("-V", "ra", "declare", "binding", "source=e", "destination=q", "routing_key=a.#")
+    assert "published" in run("-V", "ra", "publish", "exchange=e", "routing_key=a.b", "payload=hi")
+    assert "hi" in run("-V", "ra", "get", "queue=q", "ackmode=ack_requeue_true")
+    assert "| q    | 1 " in run("-V", "ra", "list", "queues", "name", "messages")
+    run("-V", "ra", "declare", "policy", "name=p", "pattern=^q", 'definition={"max-length":5}')
+    assert "max-length" in run("-V", "ra", "list", "policies")
+    kept = tmp_path / "definitions.json"
+    run("export", str(kept))
+    assert {one["name"] for one in json.loads(kept.read_text())["queues"]} == {"q"}
+    run("-V", "ra", "purge", "queue", "name=q")
+    run("-V", "ra", "delete", "queue", "name=q")
+    run("import", str(kept))
+    assert "| q    | 0 " in run("-V", "ra", "list", "queues", "name", "messages")
+    words = ("source=e", "destination_type=queue", "destination=q", "properties_key=a.%23")
+    run("-V", "ra", "delete", "binding", *words)
+    run("delete", "vhost", "name=ra")
+
+
+READ: Final = {
+    "/overview": (
+        *("rabbitmq_version", "cluster_name", "object_totals.connections"),
+        *("object_totals.channels", "object_totals.queues", "object_totals.consumers"),
+        *("queue_totals.messages", "queue_totals.messages_ready_details.rate"),
+        *("message_stats.ack", "message_stats.confirm", "message_stats.deliver_get"),
+        *("message_stats.publish_details.rate", "message_stats.return_unroutable"),
+    ),
+    "/nodes": (
+        *("[].fd_used", "[].disk_free", "[].mem_used", "[].mem_limit", "[].run_queue"),
+        *("[].sockets_used", "[].partitions", "[].running", "[].mem_alarm"),
+        *("[].disk_free_alarm", "[].uptime", "[].fd_total", "[].proc_total", "[].os_pid"),
+    ),
+    "/queues": (
+        *("[].consumers", "[].consumer_utilisation", "[].memory", "[].messages_ready"),
+        *("[].message_stats.publish_details.rate", "[].message_stats.deliver_get_details.rate"),
+        *("[].messages_unacknowledged", "[].node", "[].policy", "[].state", "[].arguments"),
+        *("[].durable", "[].auto_delete", "[].type", "[].message_bytes", "[].flow.blocked_share"),
+    ),
+    "/connections": (
+        *("[].vhost", "[].state", "[].peer_host", "[].peer_port", "[].user", "[].channels"),
+        *("[].recv_oct", "[].recv_cnt", "[].send_oct", "[].send_cnt", "[].send_pend"),
+        *("[].connected_at", "[].client_properties.connection_name", "[].user_provided_name"),
+        *("[].flow.blocks", "[].ssl", "[].frame_max", "[].channel_max", "[].timeout"),
+    ),
+    "/channels": (
+        *("[].number", "[].name", "[].consumer_count", "[].confirm", "[].prefetch_count"),
+        *("[].messages_unconfirmed", "[].connection_details.name", "[].transactional"),
+    ),
+    "/consumers": (
+        *("[].consumer_tag", "[].active", "[].activity_status", "[].ack_required"),
+        *("[].queue.name", "[].channel_details.connection_name", "[].consumer_timeout"),
+    ),
+}
+
+
+def test_what_monitors_read_is_there(managed: Managed, channel: Any) -> None:
+    channel.queue_declare("read", durable=True)
+    channel.basic_publish("", "read", b"one")
+    channel.basic_consume("read", lambda *_: None, consumer_tag="c1")
+    for path, fields in READ.items():
+        found = get(managed, path)
+        for field in fields:
+            value: Any = found
+            for part in field.split("."):
+                if part == "[]":
+                    assert value, f"{path} has no rows"
+                    value = value[-1]
+                else:
+                    assert part in value, f"{path}: {field}"
+                    value = value[part]
+
+
+def test_a_page_of_queues_by_pattern_as_keda_asks(managed: Managed, channel: Any) -> None:
+    for number in range(30):
+        channel.queue_declare(f"keda-{number:02}")
+    query = "page=2&use_regex=true&pagination=false&page_size=7&name=%5Ekeda-%5B01%5D"
+    found = get(managed, f"/queues/%2F?{query}")
+    assert (found["filtered_count"], found["page_count"], found["item_count"]) == (20, 3, 7)
+    assert [one["name"] for one in found["items"]] == [f"keda-{n:02}" for n in range(7, 14)]
+    status, body, _ = call(managed.base, "GET", "/queues?page=1&use_regex=true&name=(", None, GUEST)
+    assert status == 400 and "no regular expression" in body["reason"]
+
+
+def test_a_hostile_name_goes_through_every_verb(managed: Managed) -> None:
+    name = quote(HOSTILE, safe="")
+    assert call(managed.base, "PUT", f"/queues/%2F/{name}", {}, GUEST)[0] == 201
+    assert get(managed, f"/queues/%2F/{name}")["name"] == HOSTILE
+    body = {"routing_key": HOSTILE, "payload": "x", "payload_encoding": "string", "properties": {}}
+    assert call(managed.base, "POST", "/exchanges/%2F/amq.default/publish", body, GUEST)[1] == {
+        "routed": True
+    }
+    wanted = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+    assert (
+        call(managed.base, "POST", f"/queues/%2F/{name}/get", wanted, GUEST)[1][0]["payload"] == "x"
+    )
+    assert call(managed.base, "DELETE", f"/queues/%2F/{name}", None, GUEST)[0] == 204
+
+
+def test_an_operator_closes_a_connection_with_a_reason(managed: Managed, channel: Any) -> None:
+    [row] = [one for one in get(managed, "/connections") if one["user_provided_name"] == "web-7"]
+    path = f"/connections/{quote(row['name'], safe='')}"
+    assert get(managed, path)["peer_port"] == row["peer_port"]
+    closing = threading.Thread(target=lambda: call(managed.base, "DELETE", path, None, GUEST))
+    closing.start()
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        channel.connection.process_data_events(30)
+    closing.join()
+    assert closed.value.reply_code == 320
+
+
+def test_why_over_http_names_who_is_asked_about(managed: Managed, channel: Any) -> None:
+    channel.queue_declare("why")
+    channel.basic_publish("", "why", b"one")
+    found = get(managed, "/flow/why/connection/web-7")
+    assert "web-7" in found["text"]
+    assert get(managed, "/flow/edges")["total"] >= 2
+    assert call(managed.base, "GET", "/flow/why/nothing", None, GUEST)[0] == 400
+
+
+def families(address: str) -> dict[str, Any]:
+    with urlopen(address, timeout=60) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        text = answer.read().decode()
+    return {one.name: one for one in text_string_to_metric_families(text)}
+
+
+DASHBOARD: Final = (
+    *("rabbitmq_identity_info", "rabbitmq_build_info", "rabbitmq_erlang_uptime_seconds"),
+    *("rabbitmq_connections", "rabbitmq_channels", "rabbitmq_consumers", "rabbitmq_queues"),
+    *("rabbitmq_connections_opened", "rabbitmq_connections_closed"),
+    *("rabbitmq_channels_opened", "rabbitmq_channels_closed", "rabbitmq_queues_declared"),
+    *("rabbitmq_queues_created", "rabbitmq_queues_deleted", "rabbitmq_queue_messages_ready"),
+    *("rabbitmq_queue_messages_unacked", "rabbitmq_process_resident_memory_bytes"),
+    *("rabbitmq_resident_memory_limit_bytes", "rabbitmq_disk_space_available_bytes"),
+    *("rabbitmq_disk_space_available_limit_bytes", "rabbitmq_process_open_fds"),
+    *("rabbitmq_process_max_fds", "rabbitmq_global_publishers", "rabbitmq_global_consumers"),
+    *("rabbitmq_global_messages_received", "rabbitmq_global_messages_received_confirm"),
+    *("rabbitmq_global_messages_routed", "rabbitmq_global_messages_confirmed"),
+    *("rabbitmq_global_messages_unroutable_dropped", "rabbitmq_global_messages_acknowledged"),
+    *("rabbitmq_global_messages_unroutable_returned", "rabbitmq_global_messages_delivered"),
+    *("rabbitmq_global_messages_delivered_consume_manual_ack",),
+    *("rabbitmq_global_messages_delivered_consume_auto_ack",),
+    *("rabbitmq_global_messages_redelivered",),
+)
+"""What panels of dashboard 10991 read and Penstock counts."""
+
+
+def test_metrics_of_the_dashboard_count_what_clients_did(managed: Managed, channel: Any) -> None:
+    before = families(managed.metrics)
+    assert before.keys() >= set(DASHBOARD)
+    types = {
+        one.labels["queue_type"] for one in before["rabbitmq_global_messages_delivered"].samples
+    }
+    assert types == {"rabbit_classic_queue", "rabbit_quorum_queue", "rabbit_stream_queue"}
+    channel.queue_declare("metrics")
+    channel.confirm_delivery()
+    for _ in range(10):
+        channel.basic_publish("", "metrics", b"x")
+    channel.basic_publish("", "nowhere", b"x")
+    got = [channel.basic_get("metrics", auto_ack=True)[0] for _ in range(4)]
+    assert len(got) == 4
+    channel.queue_delete("metrics")
+    channel.connection.close()
+
+    def told(name: str, found: dict[str, Any]) -> float:
+        samples = [one for one in found[name].samples if one.name.endswith("_total")]
+        return float(sum(one.value for one in samples))
+
+    # What has ended counts on: counters never fall. Listings are those of a second ago at most.
+    deadline = threading.Event()
+    for _ in range(100):
+        after = families(managed.metrics)
+        if told("rabbitmq_channels_closed", after) > told("rabbitmq_channels_closed", before):
+            break
+        deadline.wait(0.1)
+    grown = {
+        name: told(f"rabbitmq_global_messages_{name}", after)
+        - told(f"rabbitmq_global_messages_{name}", before)
+        for name in ("received", "confirmed", "routed", "delivered", "unroutable_dropped")
+    }
+    assert grown == {
+        "received": 11.0,
+        "confirmed": 11.0,
+        "routed": 10.0,
+        "delivered": 4.0,
+        "unroutable_dropped": 1.0,
+    }
+
+
+def test_metrics_of_objects(managed: Managed, channel: Any) -> None:
+    channel.queue_declare("per-object")
+    found = families(f"{managed.metrics}/detailed?family=queue_coarse_metrics&vhost=/")
+    queues = {
+        one.labels["queue"] for one in found["rabbitmq_detailed_queue_messages_ready"].samples
+    }
+    assert "per-object" in queues
+    assert "rabbitmq_queue_consumers" in families(f"{managed.metrics}/per-object")
+    assert "penstock_flow_edge_blocked_seconds" in families(f"{managed.metrics}/flow")
+
+
+def test_the_api_outlives_its_process_and_ends_with_the_broker(tmp_path: Path) -> None:
+    import psutil
+
+    with managed_broker(tmp_path) as managed:
+        [child] = psutil.Process(managed.broker.pid).children()
+        child.kill()
+        pause = threading.Event()
+        for _ in range(300):
+            try:
+                assert get(managed, "/whoami")["name"] == "guest"
+                break
+            except OSError:
+                pause.wait(0.1)
+        else:
+            raise AssertionError("it was not started anew")
+        [other] = psutil.Process(managed.broker.pid).children()
+        assert other.pid != child.pid
+    other.wait(30)
