@@ -16,6 +16,8 @@ from penstock.base.limits import MANAGEMENT_ASKERS, MANAGEMENT_LISTING_MS
 Row = dict[str, Any]
 ANSWER_BYTES_MAX: Final = 1 << 30
 TIMEOUT_S: Final = 60.0
+PAGE_ROWS: Final = 2_000
+"""Of listings."""
 KEPT_MAX: Final = 256
 """Listings that are kept for those who ask again."""
 
@@ -73,14 +75,24 @@ class BrokerLink:
             task.add_done_callback(lambda _: self._asking.pop(key, None))
         return await asyncio.shield(task)
 
+    async def pages(self, request: Row, key: str) -> list[Row]:
+        """All rows that the answers hold under `key`, page after page. Raises: as `ask`."""
+        found: list[Row] = []
+        after = ""
+        while True:
+            answer = await self.ask({**request, "limit": PAGE_ROWS, "after": after})
+            found += answer[key]
+            after = answer.get("next", "")
+            if not after:
+                return found
+
     async def node(self) -> Row:
         """The node and its totals, as of a moment ago at most."""
         return (await self.listing("node"))[0]
 
     async def _list(self, key: bytes, request: Row) -> list[Row]:
         began = time.monotonic()
-        answer = await self.ask(request)
-        items: list[Row] = answer["items"]
+        items = await self.pages(request, "items")
         took_s = time.monotonic() - began
         # A long listing is kept longer, so that the broker spends a small share of its time on it.
         keep_s = max(MANAGEMENT_LISTING_MS.default / 1000, took_s * 5)

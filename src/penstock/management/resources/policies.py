@@ -12,10 +12,9 @@ from penstock.management.resources.queues import need_vhost
 
 
 async def _policies(call: Call, is_operator: bool, vhost: str = "") -> list[Row]:
-    answer = await call.link.ask(
-        {"op": "policies", "do": "list", "operator": is_operator, "vhost": vhost}
-    )
-    return [row for row in answer["policies"] if call.visitor.sees(row["vhost"])]
+    request = {"op": "policies", "do": "list", "operator": is_operator, "vhost": vhost}
+    found = await call.link.pages(request, "policies")
+    return [row for row in found if call.visitor.sees(row["vhost"])]
 
 
 class Policies:
@@ -99,7 +98,7 @@ async def parameters(call: Call) -> Response:
 
 
 async def _parameters(call: Call) -> list[Row]:
-    answer = await call.link.ask({"op": "limits", "do": "list"})
+    found = await call.link.pages({"op": "limits", "do": "list"}, "limits")
     return [
         {
             "vhost": row["name"],
@@ -107,7 +106,7 @@ async def _parameters(call: Call) -> list[Row]:
             "name": "limits",
             "value": row["limits"],
         }
-        for row in answer["limits"]
+        for row in found
         if row["kind"] == "vhost" and call.visitor.sees(row["name"])
     ]
 

@@ -21,7 +21,7 @@ RIGHTS: Final = ("configure", "write", "read")
 
 
 async def _users(call: Call) -> list[Row]:
-    answer = await call.link.ask({"op": "users", "do": "list"})
+    found = await call.link.pages({"op": "users", "do": "list"}, "users")
     return [
         {
             "name": row["name"],
@@ -30,7 +30,7 @@ async def _users(call: Call) -> list[Row]:
             "password_hash": "",
             "hashing_algorithm": row["hashing"] or SHA256,
         }
-        for row in answer["users"]
+        for row in found
     ]
 
 
@@ -117,8 +117,7 @@ async def bulk_delete(call: Call) -> Response:
 
 async def without_permissions(call: Call) -> Response:
     call.visitor.need_administrator()
-    answer = await call.link.ask({"op": "permissions", "do": "list"})
-    able = {row["user"] for row in answer["permissions"]}
+    able = {row["user"] for row in await _permissions(call)}
     return call.shown([row for row in await _users(call) if row["name"] not in able])
 
 
@@ -126,10 +125,9 @@ async def without_permissions(call: Call) -> Response:
 
 
 async def _permissions(call: Call, **of: str) -> list[Row]:
-    answer = await call.link.ask({"op": "permissions", "do": "list", **of})
     return [
-        {key: row[key] for key in ("user", "vhost", "configure", "write", "read")}
-        for row in answer["permissions"]
+        {key: row[key] for key in ("user", "vhost", *RIGHTS)}
+        for row in await call.link.pages({"op": "permissions", "do": "list", **of}, "permissions")
     ]
 
 
@@ -176,10 +174,10 @@ async def delete_permission(call: Call) -> Response:
 
 
 async def _topics(call: Call, **of: str) -> list[Row]:
-    answer = await call.link.ask({"op": "permissions", "do": "list", **of})
+    request = {"op": "permissions", "do": "list", **of}
     return [
         {key: row[key] for key in ("user", "vhost", "exchange", "write", "read")}
-        for row in answer["topic_permissions"]
+        for row in await call.link.pages(request, "topic_permissions")
     ]
 
 
@@ -223,7 +221,7 @@ async def delete_topic(call: Call) -> Response:
 
 
 async def _vhosts(call: Call) -> list[Row]:
-    answer = await call.link.ask({"op": "vhosts", "do": "list"})
+    found = await call.link.pages({"op": "vhosts", "do": "list"}, "vhosts")
     node = await call.link.node()
     return [
         {
@@ -244,7 +242,7 @@ async def _vhosts(call: Call) -> list[Row]:
             "connections": row["connections"],
             "queues": row["queues"],
         }
-        for row in answer["vhosts"]
+        for row in found
     ]
 
 
@@ -298,10 +296,9 @@ async def delete_vhost(call: Call) -> Response:
 
 
 async def _limits(call: Call, kind: str) -> list[Row]:
-    answer = await call.link.ask({"op": "limits", "do": "list"})
     return [
         {kind: row["name"], "value": row["limits"]}
-        for row in answer["limits"]
+        for row in await call.link.pages({"op": "limits", "do": "list"}, "limits")
         if row["kind"] == kind
     ]
 

@@ -1,23 +1,25 @@
 """What the control socket answers about every object, in the rows of RabbitMQ's HTTP API.
 
 One request is {"op": "objects", "do": "connections" | "channels" | "consumers" | "queues" |
-"exchanges" | "bindings" | "node" | "login", "vhost": "", ...}. Listings go in steps; an object that
-goes meanwhile is left out. They are what the management process shows, which sorts and pages them.
+"exchanges" | "bindings" | "vhosts", "vhost": "", ...}. Listings come in pages and go in steps. They
+are what the management process shows, which sorts them as it is asked to.
 """
 
 import resource
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from penstock.base.errors import ConnectionFault, OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin import object_rows as rows
 from penstock.broker.admin.definitions_rows import Row
+from penstock.broker.admin.paging import Pager
 from penstock.broker.admin.users import FORCED
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.queues.consumers import Consumer
 from penstock.routing.exchange import Exchange
 from penstock.server.control.request import Request
 from penstock.server.net.sockets import SocketShell
@@ -26,7 +28,7 @@ from penstock.telemetry.actor_window import ActorWindow
 WINDOW_S: Final = 10.0
 STEP_ROWS: Final = 16
 """About 20 µs each."""
-STEP_COUNTS: Final = 256
+STEP_OFFERS: Final = 512
 LOGIN_LOOK_S: Final = 0.005
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
@@ -112,44 +114,62 @@ def _given_name(broker: Broker, connection: Connection) -> object:
 
 
 def connections(request: Request) -> Steps[dict[str, object]]:
-    """Rows of connections, in steps."""
-    broker, windows = request.broker, request.windows(WINDOW_S)
-    found: list[Row] = []
+    """A page of connections, in steps."""
+    broker, windows, pager = request.broker, request.windows(WINDOW_S), request.pager()
     for connection in _connections(request):
+        pager.offer((connection.name,), connection)
+        if pager.total % STEP_OFFERS == 0:
+            yield 0.0
+    found: list[Row] = []
+    for connection in pager.rows():
         found.append(rows.connection_row(broker, connection, windows, _wire(broker, connection)))
         if len(found) % STEP_ROWS == 0:
             yield 0.0
-    return {"items": found}
+    return _page(pager, found)
 
 
 def channels(request: Request) -> Steps[dict[str, object]]:
-    """Rows of channels, in steps; of one connection by its `name`."""
-    broker, windows = request.broker, request.windows(WINDOW_S)
-    found: list[Row] = []
+    """A page of channels, in steps; of one connection by its `name`."""
+    broker, windows, pager = request.broker, request.windows(WINDOW_S), request.pager()
     for connection in _connections(request):
-        wire = _wire(broker, connection)
         for channel in list(connection.channels.values()):
-            found.append(rows.channel_row(broker, connection, channel, windows, wire))
-            if len(found) % STEP_ROWS == 0:
+            pager.offer((connection.name, int(channel.number)), (connection, channel))
+            if pager.total % STEP_OFFERS == 0:
                 yield 0.0
-    return {"items": found}
+    found: list[Row] = []
+    for connection, channel in pager.rows():
+        wire = _wire(broker, connection)
+        found.append(rows.channel_row(broker, connection, channel, windows, wire))
+        if len(found) % STEP_ROWS == 0:
+            yield 0.0
+    return _page(pager, found)
 
 
 def consumers(request: Request) -> Steps[dict[str, object]]:
-    """Rows of consumers, in steps."""
-    found: list[Row] = []
-    for queue in _queues(request.broker, request.vhost()):
-        for row in consumer_rows(request.broker, queue):
-            found.append(row)
-            if len(found) % STEP_ROWS == 0:
+    """A page of consumers, in steps."""
+    broker, pager = request.broker, request.pager()
+    for queue in _queues(broker, request.vhost()):
+        for consumer in list(queue.consumers):
+            key = (queue.vhost, queue.name, consumer.tag, consumer.holder)
+            pager.offer(key, (queue, consumer))
+            if pager.total % STEP_OFFERS == 0:
                 yield 0.0
-    return {"items": found}
+    found: list[Row] = []
+    for index, (queue, consumer) in enumerate(pager.rows(), 1):
+        found += consumer_rows(broker, queue, [consumer])
+        if index % STEP_ROWS == 0:
+            yield 0.0
+    return _page(pager, found)
 
 
-def consumer_rows(broker: Broker, queue: QueueActor) -> Iterator[Row]:
-    """The consumers of one queue."""
+def _page(pager: Pager[Any], items: list[Row]) -> dict[str, object]:
+    return {"items": items, "total": pager.total, "next": pager.next()}
+
+
+def consumer_rows(broker: Broker, queue: QueueActor, consumers: list[Consumer]) -> Iterator[Row]:
+    """Those of `consumers`, of one queue, whose connection is still there."""
     timeout_ms = int(broker.consumer_timeout.timeout_ms)
-    for consumer in list(queue.consumers):
+    for consumer in consumers:
         name = consumer.holder.removeprefix("conn:")
         connection = broker.connections.get(name)
         if connection is None:
@@ -176,29 +196,36 @@ def _queues(broker: Broker, vhost: str) -> list[QueueActor]:
 
 
 def queues(request: Request) -> Steps[dict[str, object]]:
-    """Rows of queues, in steps; one of them, with its consumers, by its `name`."""
+    """A page of queues, in steps; one of them, with its consumers, by its `name`."""
     broker, windows = request.broker, request.windows(WINDOW_S)
     vhost, name = request.vhost(), request.text("name")
     if name != "":
-        actor = broker.vhosts[vhost or "/"].queues.get(name)
-        if actor is None:
-            return {"items": []}
-        row = rows.queue_row(broker, actor, windows, _owner(broker, actor))
-        told: list[Row] = []
-        for one in consumer_rows(broker, actor):
-            told.append(one)
-            if len(told) >= rows.CONSUMER_DETAILS_MAX:
-                break
-            if len(told) % STEP_ROWS == 0:
-                yield 0.0
-        row |= {"consumer_details": told, "incoming": [], "deliveries": []}
-        return {"items": [row]}
-    found: list[Row] = []
+        return (yield from _one_queue(broker, vhost or "/", name, windows))
+    pager = request.pager()
     for actor in _queues(broker, vhost):
+        pager.offer((actor.vhost, actor.name), actor)
+        if pager.total % STEP_OFFERS == 0:
+            yield 0.0
+    found: list[Row] = []
+    for actor in pager.rows():
         found.append(rows.queue_row(broker, actor, windows, _owner(broker, actor)))
         if len(found) % STEP_ROWS == 0:
             yield 0.0
-    return {"items": found}
+    return _page(pager, found)
+
+
+def _one_queue(broker: Broker, vhost: str, name: str, windows: Windows) -> Steps[dict[str, object]]:
+    actor = broker.vhosts[vhost].queues.get(name)
+    if actor is None:
+        return {"items": [], "total": 0, "next": ""}
+    row = rows.queue_row(broker, actor, windows, _owner(broker, actor))
+    told: list[Row] = []
+    for consumer in actor.consumers[: rows.CONSUMER_DETAILS_MAX]:
+        told += consumer_rows(broker, actor, [consumer])
+        if len(told) % STEP_ROWS == 0:
+            yield 0.0
+    row |= {"consumer_details": told, "incoming": [], "deliveries": []}
+    return {"items": [row], "total": 1, "next": ""}
 
 
 def _owner(broker: Broker, actor: QueueActor) -> str:
@@ -207,52 +234,61 @@ def _owner(broker: Broker, actor: QueueActor) -> str:
 
 
 def exchanges(request: Request) -> Steps[dict[str, object]]:
-    """Rows of exchanges, in steps."""
-    vhost, name = request.vhost(), request.fields.get("name")
-    found: list[Row] = []
-    for place in [vhost] if vhost != "" else list(request.broker.vhosts):
-        there = request.broker.vhosts.get(place)
-        for exchange in () if there is None else there.router.exchanges():
+    """A page of exchanges, in steps."""
+    broker, pager = request.broker, request.pager()
+    name = request.fields.get("name")
+    for place in _places(request):
+        for exchange in broker.vhosts[place].router.exchanges() if place in broker.vhosts else ():
             if name is None or exchange.name == name:
-                found.append(rows.exchange_row(place, exchange))
-            if len(found) % STEP_ROWS == 0:
+                pager.offer((place, exchange.name), rows.exchange_row(place, exchange))
+            if pager.total % STEP_ROWS == 0:
                 yield 0.0
-    return {"items": found}
+    return _page(pager, pager.rows())
+
+
+def _places(request: Request) -> list[str]:
+    vhost = request.vhost()
+    return [vhost] if vhost != "" else list(request.broker.vhosts)
 
 
 def bindings(request: Request) -> Steps[dict[str, object]]:
-    """Rows of bindings, in steps: all of a virtual host or of the node, of a `source`, or of a
+    """A page of bindings, in steps: all of a virtual host or of the node, of a `source`, or of a
     `destination` of the kind `destination_type`. Every queue is bound to the default exchange by
     its name, which is listed as RabbitMQ lists it."""
-    broker = request.broker
-    vhost = request.vhost()
+    broker, pager = request.broker, request.pager()
     source, destination = request.fields.get("source"), request.fields.get("destination")
     of_exchange = request.text("destination_type", "queue") == "exchange"
-    found: list[Row] = []
-    for place in [vhost] if vhost != "" else list(broker.vhosts):
+    looked = 0
+    for place in _places(request):
         there = broker.vhosts.get(place)
-        if there is None:
-            continue
-        sources = (one for one in there.router.exchanges() if source in (None, one.name))
-        for index, exchange in enumerate(sources):
-            for binding in list(exchange.bindings()) if exchange.name else ():
-                kind = isinstance(binding.destination, Exchange)
-                wanted = destination is None or (
-                    binding.destination.name == destination and kind == of_exchange
-                )
-                if wanted:
-                    found.append(rows.binding_row(place, exchange, binding))
-                if len(found) % STEP_ROWS == 0:
+        exchanges = () if there is None else there.router.exchanges()
+        for exchange in [one for one in exchanges if one.name and source in (None, one.name)]:
+            for binding in list(exchange.bindings()):
+                looked += 1
+                if looked % STEP_OFFERS == 0:
                     yield 0.0
-            if index % STEP_COUNTS == 0:
-                yield 0.0
+                kind = isinstance(binding.destination, Exchange)
+                if destination is None or (
+                    binding.destination.name == destination and kind == of_exchange
+                ):
+                    key = (place, exchange.name, binding.destination.name, binding.routing_key)
+                    pager.offer((*key, binding.identity), (place, exchange, binding))
         if source in (None, "") and not (destination is not None and of_exchange):
             for actor in _queues(broker, place):
-                if destination in (None, actor.name):
-                    found.append(_default_binding(place, actor.name))
-                if len(found) % STEP_COUNTS == 0:
+                looked += 1
+                if looked % STEP_OFFERS == 0:
                     yield 0.0
-    return {"items": found}
+                if destination in (None, actor.name):
+                    pager.offer((place, "", actor.name, actor.name, ""), (place, None, actor.name))
+    found: list[Row] = []
+    for place, exchange, what in pager.rows():
+        if exchange is None:
+            found.append(_default_binding(place, what))
+        else:
+            found.append(rows.binding_row(place, exchange, what))
+        if len(found) % STEP_ROWS == 0:
+            yield 0.0
+    return _page(pager, found)
 
 
 def _default_binding(vhost: str, queue: str) -> Row:
