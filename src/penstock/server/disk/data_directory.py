@@ -6,6 +6,7 @@
     DIR/vhosts/NAME/persistent  messages of durable queues
     DIR/vhosts/NAME/transient   messages that rest on disk for want of memory; emptied at the start
     DIR/INVENTORY               which files there were at the last clean stop, see inventory
+    DIR/vhosts/NAME/DELETED     there is no such virtual host: its directory goes at the next stop
     DIR/parked                  publishes that wait for queues which take nothing; emptied likewise
 
 Readable by its owner alone: password hashes and messages are in it. Nothing in a directory is
@@ -21,6 +22,8 @@ UNSYNCED   nothing was synced while it ran (mode none): after a crash nothing is
 
 import fcntl
 import os
+import shutil
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -29,11 +32,13 @@ from urllib.parse import quote
 from penstock.base.errors import OperatorError
 from penstock.server.disk.whole_file import sync_directory, write_whole
 from penstock.server.machine.reserve_file import NAME as RESERVE
+from penstock.storage.log.job import Job
 
 PERSISTENT: Final = "persistent"
 STREAMS: Final = "streams"
 CLEAN: Final = "CLEAN"
 UNSYNCED: Final = "UNSYNCED"
+DELETED: Final = "DELETED"
 
 
 def take_clean(path: Path) -> bool:
@@ -65,6 +70,45 @@ def mark_unsynced(path: Path, is_lazy: bool) -> None:
     elif is_unsynced(path):
         (path / UNSYNCED).unlink()
         sync_directory(path)
+
+
+class MarkDeleted(Job):
+    """Notes that the virtual host with the directory `path` is deleted, or is there again."""
+
+    __slots__ = ("is_deleted", "path")
+
+    def __init__(self, path: Path, is_deleted: bool) -> None:
+        self.path = path
+        self.is_deleted = is_deleted
+
+    def run(self) -> None:
+        if self.is_deleted:
+            write_whole(self.path / DELETED, b"")
+        else:
+            (self.path / DELETED).unlink(missing_ok=True)
+
+
+def remove_deleted(directory: Path, names: Iterable[str]) -> list[Path]:
+    """Remove the directories of virtual hosts that were deleted, which nobody has open; those that
+    stay, because something of them cannot be removed. names: of the virtual hosts there are.
+
+    Raises: OSError."""
+    folders = directory / "vhosts"
+    wanted = {vhost_folder(name) for name in names}
+    left: list[Path] = []
+    for path in sorted(folders.iterdir()) if folders.is_dir() else ():
+        if not (path / DELETED).exists():
+            continue
+        if path.name in wanted:
+            (path / DELETED).unlink()
+            continue
+        # The mark goes last: what is cut short is done again.
+        for part in (PERSISTENT, STREAMS, "transient"):
+            shutil.rmtree(path / part, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
+        if path.exists():
+            left.append(path)
+    return left
 
 
 LAYOUT: Final = 1

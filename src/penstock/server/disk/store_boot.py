@@ -19,7 +19,7 @@ from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.gathering import WAIT_NS
-from penstock.broker.store.store_actor import StoreActor
+from penstock.broker.store.store_actor import StoreActor, Unwatched
 from penstock.broker.stream.stream_actor import StreamActor, streams_of
 from penstock.broker.transaction.outbox_restore import restore_outbox
 from penstock.queues.rules import NEVER
@@ -27,6 +27,7 @@ from penstock.server.disk.data_directory import (
     PERSISTENT,
     STREAMS,
     DataDirectory,
+    MarkDeleted,
     is_unsynced,
     leave_clean,
     mark_unsynced,
@@ -190,6 +191,7 @@ class StoreBoot(VhostBoot):
     def open(self) -> None:
         """Open the stores of all virtual hosts, and fill their durable queues."""
         self.broker.stores.opener = self.open_vhost
+        self.broker.stores.marker = self.mark_deleted
         self.broker.stores.scratch_opener = self.open_scratch
         rule = self.broker.stores.sync_rule
         if rule.mode == ALWAYS:
@@ -323,6 +325,10 @@ class StoreBoot(VhostBoot):
             is_scratch=True,
         )
         self.broker.stores.open_scratch(name, log, self.disk)
+
+    def mark_deleted(self, name: str, is_deleted: bool) -> None:
+        """Behind everything that the disk has been given for the virtual host `name`."""
+        self.disk.submit(MarkDeleted(self.paths[name], is_deleted), Unwatched())
 
     def failure(self) -> str:
         """Why nothing is confirmed any more, "" while it is."""
