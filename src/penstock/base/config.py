@@ -64,6 +64,17 @@ class PermissionConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicPermissionConfig:
+    """Patterns for the routing keys of an exchange that a user of the configuration may use."""
+
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Units are in the names; 0 for port and tls_port means any free port, -1 none.
 
@@ -110,6 +121,7 @@ class Config:
     alert_command: started without a shell when an alarm begins or is near, "" for none;
     alert_webhook: the address that is told the same by HTTP, "" for none; alert_pause_ms,
     alert_timeout_ms: see limits;
+    audit_log: file of the audit log, "" for the one in the data directory, or none in memory;
     events_dir: where flow event files are written, "" for nowhere;
     event_stream: the virtual host in whose stream amq.flow.telemetry flow events are, "" for none;
     event_stream_bytes: see limits;
@@ -239,8 +251,10 @@ class Config:
     policies: tuple[Policy, ...] = ()
     operator_policies: tuple[Policy, ...] = ()
     permissions: tuple[PermissionConfig, ...] = ()
+    topic_permissions: tuple[TopicPermissionConfig, ...] = ()
     vhost_limits: tuple[EntryLimits, ...] = ()
     user_limits: tuple[EntryLimits, ...] = ()
+    audit_log: str = ""
     events_dir: str = ""
     event_stream: str = ""
     event_stream_bytes: int = limits.EVENT_STREAM_BYTES.default

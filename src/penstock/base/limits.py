@@ -83,6 +83,10 @@ AUDIT_BYTES: Final = Limit(16_777_216, 65_536, 1_073_741_824, "bytes of a file o
     GUARD, "server/disk/audit_file", "the next one begins, and the fourth is forgotten")
 AUDIT_LINES: Final = Limit(10_000, 100, 1_000_000, "lines of the audit log that wait for the disk",
     BOOKS, "server/disk/audit_file", "more are dropped, and their number is written")
+REFUSALS_REMEMBERED: Final = Limit(4096, 16, 1_048_576, "refused operations, each of a user on "
+    "one thing", BOOKS, "broker/session/audit", "the one that is known longest is forgotten")
+REFUSAL_LINES: Final = Limit(100, 1, 100_000, "lines a minute on what a user was refused", GUARD,
+    "broker/session/audit", "more are counted in the next one")
 PASSWORD_CHECKS: Final = Limit(256, 1, 65_536, "passwords that wait to be checked", GUARD,
     "server/machine/password_thread",
     "a login of the address that has most of them is refused")

@@ -39,7 +39,7 @@ from penstock.broker.policy.policy_manager import PolicyManager, RuleManager
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access, TlsPeer
-from penstock.broker.session.audit import NO_AUDIT
+from penstock.broker.session.audit import NO_AUDIT, Refusals
 from penstock.broker.session.entry_limits import USER, Limits
 from penstock.broker.session.guessing import Guessing
 from penstock.broker.session.negotiate import Negotiator
@@ -105,9 +105,7 @@ class Broker:
         self.access = Access(config.users, chance)
         if config.upgrade_passwords:
             self.access.upgraded = self._upgraded
-        self.permissions = Permissions(
-            vhosts, self.access.users, [one.name for one in config.users], config.permissions
-        )
+        self.permissions = _make_permissions(config, vhosts, self.access)
         self.permissions.changed = self._rights_changed
         self.guessing = Guessing(config.login_delay_ms)
         self.cleanup = Cleanup(self.scheduler)
@@ -175,6 +173,7 @@ class Broker:
             self.closed,
             self.alarm_manager.reason,
             NO_AUDIT,
+            Refusals(),
         )
 
     def _store_hops(self) -> Iterator[Hop]:
@@ -480,6 +479,14 @@ def _identity(config: Config) -> ServerIdentity:
         "Licensed under the Apache License 2.0",
         "penstock@localhost",
     )
+
+
+def _make_permissions(
+    config: Config, vhosts: dict[str, VirtualHost], access: Access
+) -> Permissions:
+    names = [one.name for one in config.users]
+    rows, topics = config.permissions, config.topic_permissions
+    return Permissions(vhosts, access.users, names, rows, topics)
 
 
 def _make_vhost(config: Config, name: str) -> VirtualHost:

@@ -142,7 +142,13 @@ def _parameter(broker: Broker, row: ParameterRow, done: Restored) -> None:
 
 def _rights(broker: Broker, row: ParameterRow, value: Any, done: Restored) -> None:
     _home(broker, row.vhost, done)
-    if row.component == TOPIC_PERMISSIONS:
+    is_topics = row.component == TOPIC_PERMISSIONS
+    if is_topics and broker.permissions.has_fixed_topics(row.name):
+        done.notes.append(
+            f"topic permissions of user '{row.name}' are as the configuration says, not as they "
+            "were kept"
+        )
+    elif is_topics:
         topics = {name: TopicPermission(*rights) for name, rights in value.items()}
         broker.permissions.bring_back_topics(row.name, row.vhost, topics)
     elif broker.permissions.is_fixed(row.name):

@@ -36,7 +36,7 @@ from penstock.flow.due import Timer
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
 from penstock.protocol import methods as m
-from penstock.protocol.constants import PROTOCOL_HEADER
+from penstock.protocol.constants import ACCESS_REFUSED, PROTOCOL_HEADER
 from penstock.protocol.content import EVENT_ACK, Event
 from penstock.protocol.handshake import (
     Handshake,
@@ -297,8 +297,12 @@ class Negotiator(ConnectionVerbs):
         credentials = self.credentials
         assert credentials is not None, "authentication comes before tuning"
         name, token = method.virtual_host, self.token
-        vhost = host.enter_vhost(name, credentials.user)
-        rights = host.rights_in(name, credentials.user) if token is None else token.enter(name)
+        try:
+            vhost = host.enter_vhost(name, credentials.user)
+            rights = host.rights_in(name, credentials.user) if token is None else token.enter(name)
+        except ConnectionFault as fault:
+            self._note_refusal(credentials.user, name, fault)
+            raise
         is_emulating = host.context.profile.name.startswith("rabbitmq-")
         self.session = Session(
             connection,
@@ -413,12 +417,19 @@ class Negotiator(ConnectionVerbs):
 
     def close_channel(self, connection: Connection, channel: Channel, fault: ChannelFault) -> None:
         number = int(channel.number)
+        if fault.code == ACCESS_REFUSED and self.session is not None:
+            self._note_refusal(self.session.user, self.session.vhost.name, fault)
         if self.verbs is not None:
             self.verbs.release(channel)
         connection.remove_channel(channel)
         connection.parser.discard(number)
         connection.output.writer.write(method_frame(number, channel_close(fault)))
         connection.output.mark()
+
+    def _note_refusal(self, user: str, vhost: str, fault: PeerError) -> None:
+        host = self.host
+        now_ns = host.context.clock.monotonic_ns()
+        host.refusals.note(host.audit, user, self.peer, vhost, fault, now_ns)
 
     def queue_gone(self, actor: QueueActor) -> None:
         """The virtual host has lost a queue: no channel publishes to it any more."""

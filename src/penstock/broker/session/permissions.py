@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
-from penstock.base.config import PermissionConfig, UserConfig
+from penstock.base.config import PermissionConfig, TopicPermissionConfig, UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.limits import PERMISSIONS_MAX
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
@@ -31,10 +31,9 @@ TOPIC_COMPONENT: Final = "topic_permissions"
 
 
 class Permissions:
-    """vhosts, users: those there are; configured: names of users of the configuration, rows: what
-    it lets them do; changed:
-    called with user and virtual host after a change. Owner: the broker. Bound: PERMISSIONS_MAX rows
-    of each kind."""
+    """vhosts, users: those there are; configured: names of users of the configuration, rows,
+    topics: what it lets them do; changed: called with user and virtual host after a change. Owner:
+    the broker. Bound: PERMISSIONS_MAX rows of each kind."""
 
     def __init__(
         self,
@@ -42,6 +41,7 @@ class Permissions:
         users: Mapping[str, UserConfig],
         configured: Collection[str],
         rows: Collection[PermissionConfig] = (),
+        topics: Collection[TopicPermissionConfig] = (),
     ) -> None:
         self.vhosts = vhosts
         self.users = users
@@ -51,14 +51,20 @@ class Permissions:
         # None: taken away from a user of the configuration.
         self._rows: dict[tuple[str, str], Permission | None] = {}
         self._fixed: dict[str, dict[str, Permission]] = {}
+        self._fixed_topics: dict[str, dict[str, dict[str, TopicPermission]]] = {}
+        for kind, each in (("permissions", rows), ("topic_permissions", topics)):
+            for named in each:
+                if named.user not in configured or named.vhost not in vhosts:
+                    raise OperatorError(
+                        f"[[{kind}]] of user '{named.user}' in vhost '{named.vhost}': both must be "
+                        "in the configuration, in [[users]] and in vhosts"
+                    )
         for one in rows:
-            if one.user not in configured or one.vhost not in vhosts:
-                raise OperatorError(
-                    f"[[permissions]] of user '{one.user}' in vhost '{one.vhost}': both must be in "
-                    "the configuration, in [[users]] and in vhosts"
-                )
             permission = Permission(one.configure, one.write, one.read)
             self._fixed.setdefault(one.user, {})[one.vhost] = permission
+        for row in topics:
+            places = self._fixed_topics.setdefault(row.user, {})
+            places.setdefault(row.vhost, {})[row.exchange] = TopicPermission(row.write, row.read)
         self._topics: dict[tuple[str, str], dict[str, TopicPermission]] = {}
         self._rights: WeakValueDictionary[tuple[str, str], Rights] = WeakValueDictionary()
 
@@ -91,17 +97,24 @@ class Permissions:
                     yield name, place, permission
 
     def topic_rows(self) -> Iterator[tuple[str, str, str, TopicPermission]]:
-        """User, virtual host, exchange, permission."""
-        for (user, vhost), topics in self._topics.items():
-            for exchange, permission in topics.items():
+        """User, virtual host, exchange, permission: all that is in force."""
+        kept = [key for key in self._topics if key[0] not in self._fixed_topics]
+        fixed = [(user, vhost) for user, places in self._fixed_topics.items() for vhost in places]
+        for user, vhost in (*fixed, *kept):
+            for exchange, permission in self._topics_of(user, vhost).items():
                 yield user, vhost, exchange, permission
+
+    def _topics_of(self, user: str, vhost: str) -> Mapping[str, TopicPermission]:
+        if user in self._fixed_topics:
+            return self._fixed_topics[user].get(vhost, {})
+        return self._topics.get((user, vhost), {})
 
     # -- changing --------------------------------------------------------------------------------
 
     def set(self, user: str, vhost: str, permission: Permission) -> None:
         """In force at once. Raises: OperatorError, and then nothing has changed."""
         self._check_names(user, vhost)
-        self._check_free(user)
+        self._check_free(user, self._fixed)
         check_permission(permission)
         _check_room(self._rows, (user, vhost), len(self._rows), "permissions")
         self.bring_back(user, vhost, permission)
@@ -116,7 +129,7 @@ class Permissions:
     def clear(self, user: str, vhost: str) -> None:
         """`user` may do nothing in `vhost`. Raises: OperatorError."""
         self._check_names(user, vhost)
-        self._check_free(user)
+        self._check_free(user, self._fixed)
         if user in self.configured:
             self._rows[user, vhost] = None
             self.catalogue.parameter_set(vhost, COMPONENT, user, None)
@@ -127,6 +140,7 @@ class Permissions:
     def set_topic(self, user: str, vhost: str, exchange: str, permission: TopicPermission) -> None:
         """As `set`, for routing keys of `exchange`, which need not be there yet."""
         self._check_names(user, vhost)
+        self._check_free(user, self._fixed_topics)
         check_topic_permission(permission)
         topics = self._topics.get((user, vhost), {})
         count = sum(len(one) for one in self._topics.values())
@@ -137,6 +151,7 @@ class Permissions:
     def clear_topics(self, user: str, vhost: str, exchange: str = "") -> None:
         """Routing keys of `exchange`, "" for all, are not looked at any more."""
         self._check_names(user, vhost)
+        self._check_free(user, self._fixed_topics)
         topics = dict(self._topics.get((user, vhost), {}))
         for name in [exchange] if exchange != "" else list(topics):
             topics.pop(name, None)
@@ -149,6 +164,10 @@ class Permissions:
     def is_fixed(self, user: str) -> bool:
         """Whether the configuration says what `user` may do."""
         return user in self._fixed
+
+    def has_fixed_topics(self, user: str) -> bool:
+        """Whether it says which routing keys `user` may use."""
+        return user in self._fixed_topics
 
     def bring_back(self, user: str, vhost: str, permission: Permission | None) -> None:
         """As it was kept."""
@@ -190,7 +209,7 @@ class Permissions:
 
     def _refresh(self, rights: Rights) -> None:
         key = (rights.user, rights.vhost)
-        rights.change(self.of(*key), self._topics.get(key, {}))
+        rights.change(self.of(*key), self._topics_of(*key))
         user = self.users.get(rights.user)
         rights.is_impersonator = user is not None and IMPERSONATOR in user.tags
 
@@ -206,8 +225,8 @@ class Permissions:
         if self.changed is not None:
             self.changed(user, vhost)
 
-    def _check_free(self, user: str) -> None:
-        if user in self._fixed:
+    def _check_free(self, user: str, fixed: Collection[str]) -> None:
+        if user in fixed:
             raise OperatorError(
                 f"permissions of user '{user}' are in the configuration, which goes first; change "
                 "them there, and start the broker anew"

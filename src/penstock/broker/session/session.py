@@ -11,7 +11,7 @@ from penstock.broker.connection.connection import Connection
 from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
-from penstock.broker.session.audit import Audit
+from penstock.broker.session.audit import Audit, Refusals
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.session.guessing import Guessing
 from penstock.broker.session.permissions import Permissions
@@ -50,6 +50,7 @@ class SessionHost:
     closed: Callable[[Connection], None]
     alarm_reason: Callable[[], str]
     audit: Audit
+    refusals: Refusals
     tokens: TokenChecker | None = None
 
     def fresh_name(self, prefix: str) -> str:

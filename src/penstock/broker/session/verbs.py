@@ -64,10 +64,13 @@ class ChannelVerbs(Verbs):
             raise ConnectionFault(503, "unimplemented method", method.CLASS_ID, method.METHOD_ID)
         writer = channel.output.writer
         before = len(writer)
+        last = self.declarations.last_queue.get(int(channel.number), "")
         answer = handler(self, channel, method)
+        if isinstance(method, m.QueueDeclare):
+            last = self.declarations.last_queue.get(int(channel.number), "")
         session = self.session
         name = session.connection.name
-        note_method(session.host.audit, session.user, name, session.vhost.name, method)
+        note_method(session.host.audit, session.user, name, session.vhost.name, method, last)
         if channel.inbox.is_parked:
             channel.note_request(channel.inbox.arrived)
             channel.times.is_asked = True

@@ -1,4 +1,4 @@
-"""Settings from a TOML file: unknown keys, wrong types and values out of range refuse to start.
+r"""Settings from a TOML file: unknown keys, wrong types and values out of range refuse to start.
 
 host = "127.0.0.1"        port = 5672        profile = "penstock"
 [store]                   sync = "always"    sync_interval_ms = 200
@@ -6,6 +6,7 @@ host = "127.0.0.1"        port = 5672        profile = "penstock"
 [oauth]                   resource_server_id = "orders"     jwks_file = "keys.json"
 [[users]]                 name = "app"       password = "..."
 [[permissions]]           user = "app"       configure = ""      write = "^orders"   read = ""
+[[topic_permissions]]     user = "app"       exchange = "amq.topic"  write = "^app\."  read = ""
 [[rates]]                 user = "app"       messages = 500      bytes = 1000000
 [[policies]]              name = "short"     pattern = "^logs"   definition = { max-length = 1000 }
 """
@@ -22,13 +23,22 @@ from penstock.base.config import (
     EntryLimits,
     PermissionConfig,
     RateRow,
+    TopicPermissionConfig,
     UserConfig,
 )
 from penstock.base.errors import OperatorError
 from penstock.base.limits import LIMITS, RATE_CONNECTION_MESSAGES
 from penstock.base.policy import Policy, policy_from
 from penstock.broker.session.passwords import ARGON2, SHA256, hash_fault
-from penstock.broker.vhost.rights import RIGHTS, Permission, check_permission
+from penstock.broker.vhost.rights import (
+    READ,
+    RIGHTS,
+    WRITE,
+    Permission,
+    TopicPermission,
+    check_permission,
+    check_topic_permission,
+)
 
 _BOUNDS = {limit.name: limit for limit in LIMITS}
 _PARTS = ("oauth", "store", "tls")
@@ -49,6 +59,7 @@ def read_config(path: str) -> Config:
     readers: dict[str, Callable[[str, str, object], object]] = {
         "users": _users,
         "permissions": _permissions,
+        "topic_permissions": _topic_permissions,
         "alarm_actions": _alarm_actions,
         "parked_full_actions": _alarm_actions,
         "rates": _rates,
@@ -230,20 +241,49 @@ def _users(path: str, key: str, value: object) -> tuple[UserConfig, ...]:
     return tuple(users)
 
 
+def _patterns(path: str, what: str, one: dict[str, Any], rights: tuple[str, ...]) -> list[str]:
+    patterns = [one.get(right) for right in rights]
+    if not all(isinstance(pattern, str) for pattern in patterns):
+        raise OperatorError(
+            f"{path}: {what}: {', '.join(rights)} are patterns, '' for nothing, '.*' for all"
+        )
+    return list(map(str, patterns))
+
+
+def _user_and_vhost(path: str, key: str, one: dict[str, Any]) -> tuple[str, str]:
+    user, vhost = one.get("user"), one.get("vhost", "/")
+    if not isinstance(user, str) or not isinstance(vhost, str):
+        raise OperatorError(f"{path}: every [[{key}]] table names its user, a string")
+    return user, vhost
+
+
+def _topic_permissions(path: str, key: str, value: object) -> tuple[TopicPermissionConfig, ...]:
+    rows: dict[tuple[str, str, str], TopicPermissionConfig] = {}
+    for one in _tables(path, key, value):
+        user, vhost = _user_and_vhost(path, key, one)
+        exchange = one.get("exchange")
+        if not isinstance(exchange, str):
+            raise OperatorError(f"{path}: every [[{key}]] table names its exchange, a string")
+        what = f"topic permissions of user '{user}' in vhost '{vhost}' for '{exchange}'"
+        _expect(path, what, one, {"user", "vhost", "exchange", WRITE, READ})
+        write, read = _patterns(path, what, one, (WRITE, READ))
+        try:
+            check_topic_permission(TopicPermission(write, read))
+        except OperatorError as error:
+            raise OperatorError(f"{path}: {what}: {error}") from error
+        if (user, vhost, exchange) in rows:
+            raise OperatorError(f"{path}: {what} are there twice")
+        rows[user, vhost, exchange] = TopicPermissionConfig(user, vhost, exchange, write, read)
+    return tuple(rows.values())
+
+
 def _permissions(path: str, key: str, value: object) -> tuple[PermissionConfig, ...]:
     rows: dict[tuple[str, str], PermissionConfig] = {}
     for one in _tables(path, key, value):
-        user, vhost = one.get("user"), one.get("vhost", "/")
-        if not isinstance(user, str) or not isinstance(vhost, str):
-            raise OperatorError(f"{path}: every [[permissions]] table names its user, a string")
+        user, vhost = _user_and_vhost(path, key, one)
         what = f"permissions of user '{user}' in vhost '{vhost}'"
         _expect(path, what, one, {"user", "vhost", *RIGHTS})
-        patterns = [one.get(right) for right in RIGHTS]
-        if not all(isinstance(pattern, str) for pattern in patterns):
-            raise OperatorError(
-                f"{path}: {what}: {', '.join(RIGHTS)} are patterns, '' for nothing, '.*' for all"
-            )
-        configure, write, read = map(str, patterns)
+        configure, write, read = _patterns(path, what, one, RIGHTS)
         try:
             check_permission(Permission(configure, write, read))
         except OperatorError as error:

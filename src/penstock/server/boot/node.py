@@ -160,7 +160,11 @@ class Node:
         config = self.config
         if config.data_dir != "":
             self.keeping = DurableState(config.data_dir, self.boot_id, self.broker, self.poller)
-            self.audit = AuditFile(Path(config.data_dir) / AUDIT, self.clock, self.log)
+        if config.audit_log != "" or config.data_dir != "":
+            audit = Path(config.audit_log or Path(config.data_dir) / AUDIT)
+            self.audit = AuditFile(audit, self.clock, self.log)
+            if config.audit_log != "":
+                self.audit.open()
             self.broker.host.audit = self.audit
         if self.make_tokens is not None:
             self.tokens = self.make_tokens(config, self.loop, self.clock, self.log, self._run_soon)

@@ -1,6 +1,6 @@
 """The audit log: who did what, when and from where, as JSON lines in a file of bounded size.
 
-    DIR/audit.jsonl                the newest
+    DIR/audit.jsonl                the newest, or where `audit_log` says
     DIR/audit.1.jsonl .. 3.jsonl   older ones; a file that is full takes the place of the next
 
 A line has at (UTC), user, address, did, vhost and what. Lines are gathered, and written ten times a
@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from penstock.base.clock import Clock
+from penstock.base.errors import OperatorError
 from penstock.base.limits import AUDIT_BYTES, AUDIT_LINES
 from penstock.broker.actors.log import Log
 from penstock.broker.session.audit import Audit
@@ -23,6 +24,7 @@ from penstock.broker.session.audit import Audit
 NAME: Final = "audit.jsonl"
 OLDER: Final = 3
 LINES_PER_WRITE: Final = 1000
+FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 class AuditFile(Audit):
@@ -39,6 +41,17 @@ class AuditFile(Audit):
         self._log = log
         self._waiting: list[bytes] = []
         self._is_failing = False
+
+    def open(self) -> None:
+        """Find out whether it can be written, before anybody relies on it. Raises: OperatorError
+        that names the file."""
+        try:
+            os.close(os.open(self.path, FLAGS, 0o600))
+        except OSError as error:
+            raise OperatorError(
+                f"cannot write the audit log {self.path}: {error.strerror}; give another file with "
+                "audit_log, or none to go without"
+            ) from error
 
     def note(
         self, user: str, address: str, did: str, vhost: str, what: Mapping[str, object]
@@ -78,14 +91,14 @@ class AuditFile(Audit):
             self.write()
 
     def _append(self, data: bytes) -> None:
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = os.open(self.path, FLAGS, 0o600)
         try:
             size = os.fstat(descriptor).st_size
             if size > 0 and size + len(data) > self.bytes_max:
                 os.close(descriptor)
                 descriptor = -1
                 self._rotate()
-                descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                descriptor = os.open(self.path, FLAGS, 0o600)
                 size = 0
             if os.write(descriptor, data) < len(data):
                 # Half a line would spoil the next one.
@@ -97,7 +110,10 @@ class AuditFile(Audit):
 
     def _rotate(self) -> None:
         for number in range(OLDER, 0, -1):
-            older = self.path.with_name(f"audit.{number}.jsonl")
-            newer = self.path if number == 1 else self.path.with_name(f"audit.{number - 1}.jsonl")
+            older = self._older(number)
+            newer = self.path if number == 1 else self._older(number - 1)
             if newer.exists():
                 os.replace(newer, older)
+
+    def _older(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.stem}.{number}{self.path.suffix}")

@@ -4,11 +4,12 @@ RabbitMQ's answers to each operation are compared in tests/conformance/test_perm
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from penstock.base.config import UserConfig
+from penstock.base.config import TopicPermissionConfig, UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.limits import PERMISSIONS_MAX, RIGHTS_REMEMBERED
 from penstock.broker.session.audit import Audit
@@ -187,4 +188,38 @@ def test_what_clients_do_to_topology_is_told() -> None:
         (*who, "queue.declare", "/", {"queue": "q", "durable": False, "exclusive": False}),
         (*who, "queue.bind", "/", {"queue": "q", "exchange": "amq.direct", "routing_key": "k"}),
         (*who, "queue.delete", "/", {"queue": "q"}),
+        (
+            *who,
+            "access refused",
+            "/",
+            {
+                "code": 403,
+                "text": "deletion of system exchange 'amq.direct' in vhost '/' not allowed",
+                "method": "40.20",
+                "count": 1,
+            },
+        ),
     ]
+
+
+def test_topic_permissions_of_the_configuration_are_changed_there() -> None:
+    users = (UserConfig(GUEST, GUEST), UserConfig("app", "pw"))
+    rows = (TopicPermissionConfig("app", "/", "amq.topic", r"^{username}\.", ""),)
+    bed = Bed(users=users, topic_permissions=rows)
+    permissions = bed.broker.permissions
+    rights = permissions.rights("app", "/")
+    assert rights.may_topic(WRITE, "amq.topic", "app.one")
+    assert not rights.may_topic(WRITE, "amq.topic", "other.one")
+    assert not rights.may_topic(READ, "amq.topic", "app.one")
+    assert permissions.rights(GUEST, "/").may_topic(WRITE, "amq.topic", "other.one")
+    assert [row[:3] for row in permissions.topic_rows()] == [("app", "/", "amq.topic")]
+    with pytest.raises(OperatorError, match="are in the configuration, which goes first"):
+        permissions.set_topic("app", "/", "amq.topic", TopicPermission(".*", ".*"))
+    with pytest.raises(OperatorError, match="are in the configuration, which goes first"):
+        permissions.clear_topics("app", "/")
+    permissions.set("app", "/", Permission(".*", ".*", ""))
+    assert not permissions.rights("app", "/").may_topic(WRITE, "amq.topic", "b")
+    permissions.bring_back_topics("app", "/", {"amq.topic": TopicPermission(".*", ".*")})
+    assert not permissions.rights("app", "/").may_topic(WRITE, "amq.topic", "b")
+    with pytest.raises(OperatorError, match="both must be in the configuration"):
+        Bed(users=users, topic_permissions=(replace(rows[0], vhost="t"),))

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.base.config import AlarmAction, Config, EntryLimits, RateRow, UserConfig
+from penstock.base.config import (
+    AlarmAction,
+    Config,
+    EntryLimits,
+    RateRow,
+    TopicPermissionConfig,
+    UserConfig,
+)
 from penstock.base.errors import OperatorError
 from penstock.base.policy import Policy
 from penstock.server.boot.config_file import read_config
@@ -180,3 +187,20 @@ def test_the_store_has_a_table_of_its_own(tmp_path: Path) -> None:
     assert (config.store_sync, config.store_sync_interval_ms) == ("interval", 50)
     assert config == read(tmp_path, 'store_sync = "interval"\nstore_sync_interval_ms = 50\n')
     assert Config().store_sync == "always"
+
+
+def test_topic_permissions_are_tables(tmp_path: Path) -> None:
+    row = "[[topic_permissions]]\nuser = 'app'\nexchange = 'amq.topic'\nwrite = '^app'\nread = ''\n"
+    assert read(tmp_path, row).topic_permissions == (
+        TopicPermissionConfig("app", "/", "amq.topic", "^app", ""),
+    )
+    for text, said in (
+        (row + row, "for 'amq.topic' are there twice"),
+        (row.replace("read = ''", ""), "write, read are patterns"),
+        (row.replace("'^app'", "'('"), "topic permissions of user 'app'"),
+        (row.replace("exchange = 'amq.topic'", ""), "names its exchange"),
+        (row.replace("user = 'app'", ""), "names its user"),
+        (row + "configure = ''\n", "unknown key 'configure'"),
+    ):
+        with pytest.raises(OperatorError, match=said):
+            read(tmp_path, text)

@@ -1,15 +1,19 @@
 """The audit log: lines for who did what, in files of bounded size, without secrets."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
 
 import pytest
 
+from penstock.base.errors import OperatorError
 from penstock.base.limits import AUDIT_LINES
+from penstock.protocol import methods as m
 from penstock.server.disk.audit_file import OLDER, AuditFile
 from penstock.server.machine.clock import SystemClock
 from tests.unit.broker.peer import LogBook
+from tests.unit.server.wire import Wire, running
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -75,3 +79,30 @@ def test_half_a_line_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(lines(audit.path)) == 1
     audit.write()
     assert [row["did"] for row in lines(audit.path)] == ["one", "two"]
+
+
+def test_a_broker_in_memory_writes_it_where_it_is_told(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = tmp_path / "who.jsonl"
+        async with running(tmp_path, audit_log=str(path)) as node:
+            wire = await Wire.opened(node)
+            wire.say(1, m.QueueDeclare("q"))
+            await wire.expect(m.QueueDeclareOk)
+            await wire.close()
+        assert [row["did"] for row in lines(path)] == ["queue.declare"]
+        with pytest.raises(OperatorError, match="cannot write the audit log"):
+            async with running(tmp_path, audit_log=str(tmp_path / "none" / "who.jsonl")):
+                raise AssertionError("it cannot start")
+        async with running(tmp_path) as node:
+            assert node.audit is None
+
+    asyncio.run(scenario())
+
+
+def test_older_files_are_called_after_it(tmp_path: Path) -> None:
+    audit = AuditFile(tmp_path / "who.jsonl", SystemClock(), LogBook())
+    audit.bytes_max = 10
+    for _ in range(2):
+        audit.note("u", "a", "one", "/", {})
+        audit.write()
+    assert sorted(os.listdir(tmp_path)) == ["who.1.jsonl", "who.jsonl"]
