@@ -107,13 +107,7 @@ class Broker:
         self.access = Access(config.users, chance)
         if config.upgrade_passwords:
             self.access.upgraded = self._upgraded
-        self.permissions = Permissions(
-            vhosts,
-            self.access.users,
-            [one.name for one in config.users],
-            config.permissions,
-            config.topic_permissions,
-        )
+        self.permissions = _make_permissions(config, vhosts, self.access)
         self.permissions.changed = self._rights_changed
         self.guessing = Guessing(config.login_delay_ms)
         self.cleanup = Cleanup(self.scheduler)
@@ -498,6 +492,14 @@ def _identity(config: Config) -> ServerIdentity:
         "Licensed under the Apache License 2.0",
         NODE_NAME,
     )
+
+
+def _make_permissions(
+    config: Config, vhosts: dict[str, VirtualHost], access: Access
+) -> Permissions:
+    names = [one.name for one in config.users]
+    rows, topics = config.permissions, config.topic_permissions
+    return Permissions(vhosts, access.users, names, rows, topics)
 
 
 def _make_vhost(config: Config, name: str) -> VirtualHost:
