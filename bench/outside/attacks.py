@@ -152,6 +152,10 @@ def questions(it: Attacker) -> int:
             {"op": "flow", "do": "accounts", "vhost": "", "limit": 1000},
             {"op": "flow", "do": "edges", "vhost": "", "limit": 1000},
             {"op": "status"},
+            {"op": "queues", "do": "readers", "limit": 1000},
+            {"op": "queues", "do": "list", "sort": "name", "limit": 10_000},
+            {"op": "connections", "limit": 1000},
+            {"op": "store", "limit": 1000},
         )
         for question in questions:
             try:
@@ -160,6 +164,28 @@ def questions(it: Attacker) -> int:
                 print(f"{question['op']}: {refused}", file=sys.stderr)
             asked += 1
     return asked + len(others)
+
+
+def rights(it: Attacker) -> int:
+    """What one user may do changes again and again, who has many connections with a consumer."""
+    link = it.connect()
+    link.declare("consumed")
+    arguments = bytes(2) + short("consumed") + short("c") + b"\x02" + table({})
+    others = [it.connect() for _ in range(it.count(1000))]
+    for other in others:
+        it.push(other, method(1, 60, 20, arguments))
+    for other in others:
+        it.flush(other)
+    it.begin()
+    changes = 0
+    while it.is_on() and not link.closed:
+        read = ("^consumed", ".*")[changes % 2]
+        question: dict[str, object] = {"op": "permissions", "do": "set", "user": "guest"}
+        question |= {"vhost": "/", "configure": ".*", "write": ".*", "read": f"{read}|^ping"}
+        ask(it.control, question)
+        changes += 1
+        time.sleep(0.02)
+    return changes
 
 
 def consumers(it: Attacker) -> int:
@@ -304,7 +330,7 @@ def handshakes(it: Attacker) -> int:
 ATTACKS: Final[dict[str, Callable[[Attacker], int]]] = {
     one.__name__: one
     for one in (
-        *(topics, headers, bodies, questions, consumers, declares, exclusive, fanout),
+        *(topics, headers, bodies, questions, rights, consumers, declares, exclusive, fanout),
         *(guessing, backlog, handshakes),
     )
 }

@@ -9,7 +9,6 @@ from penstock.base.errors import OperatorError
 from penstock.broker.admin.answers import (
     AccountRow,
     Accounts,
-    AlarmRow,
     AlarmsAnswer,
     CauseRow,
     Changes,
@@ -20,6 +19,7 @@ from penstock.broker.admin.flow_edges import SORTS as EDGE_SORTS
 from penstock.broker.admin.flow_edges import EdgeRow, Edges, rank
 from penstock.broker.admin.flow_top import SORTS as TOP_SORTS
 from penstock.cli.asking import Listed, RunningBroker, asking, listing, print_json
+from penstock.cli.flow_settings import show_alarms, show_changes, show_settings
 from penstock.cli.flow_top import TopOptions, run_top
 from penstock.cli.tables import FAINT, RED, Cell, columns, console, say, say_more, show, table
 from penstock.server.control.control_client import ask
@@ -191,10 +191,6 @@ CAUSE_COLUMNS: Final = columns(
     "CAUSED_BY:name SHARE:number MESSAGES:number BYTES:number ON_THE_WAY:number READY:number "
     "PAGED:number UNANSWERED:number KEPT:number"
 )
-ALARM_COLUMNS: Final = columns(
-    "ALARM NODE:name STATE LEVEL:number LIMIT:number CLEARS_AT:number STOPS:number MODE ACTION"
-)
-SETTING_COLUMNS: Final = columns("SETTING:name VALUE:name WRITTEN_AS:prose MEANING:prose")
 
 
 def show_edges(answer: Edges) -> None:
@@ -354,55 +350,3 @@ def show_causes(answer: QueueCauses) -> None:
     ]
     show(screen, table(CAUSE_COLUMNS, cells, answer.queue))
     say_more(screen, len(answer.rows), answer.total, "accounts")
-
-
-def show_alarms(answer: AlarmsAnswer) -> None:
-    screen = console()
-    show(screen, table(ALARM_COLUMNS, [_alarm(row) for row in answer.alarms]))
-    for row in answer.alarms:
-        if row.stopped:
-            rest = f" and {len(row.stopped) - 10} more" if len(row.stopped) > 10 else ""
-            say(screen, f"{row.resource} stops {', '.join(row.stopped[:10])}{rest}")
-
-
-def _alarm(row: AlarmRow) -> list[Cell | str]:
-    is_memory = row.resource == "memory"
-    state = Cell("clear", "green")
-    if row.is_set:
-        state = Cell(f"set {duration(row.set_for_ns)}", RED)
-    return [
-        row.resource,
-        row.node,
-        state,
-        f"{_level(row.now_bytes)} {'used' if is_memory else 'free'}",
-        f"{'above' if is_memory else 'below'} {_level(row.limit_bytes)}",
-        _level(row.clear_bytes),
-        amount(len(row.stopped)),
-        row.mode,
-        row.action,
-    ]
-
-
-def _level(bytes_: int | None) -> str:
-    return "unknown" if bytes_ is None else size(bytes_)
-
-
-def show_settings(answer: SettingRows) -> None:
-    screen = console()
-    cells: list[list[Cell | str]] = []
-    for row in answer.settings:
-        value = Cell(row.value)
-        left_ns = round(row.reverts_in_s * 1e9)
-        if left_ns > 0:
-            value = Cell(f"{row.value} (for {duration(left_ns)} more)", "yellow")
-        cells.append([row.key, value, row.unit, row.meaning])
-    show(screen, table(SETTING_COLUMNS, cells))
-    say(screen, "change:  penstock flow set KEY=VALUE [KEY=VALUE ...] [--for 10m]", FAINT)
-
-
-def show_changes(answer: Changes) -> None:
-    screen = console()
-    for row in answer.changes:
-        left_ns = round(row.reverts_in_s * 1e9)
-        lasting = f"   (back in {duration(left_ns)})" if left_ns else ""
-        say(screen, f"{row.key}   {row.before} -> {row.after}{lasting}")

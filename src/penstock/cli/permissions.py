@@ -5,8 +5,8 @@ from typing import Final
 import click
 from msgspec import Struct
 
-from penstock.broker.admin.answers import (
-    Changed,
+from penstock.broker.admin.answers import Changed
+from penstock.broker.admin.answers_access import (
     PermissionListing,
     PermissionRow,
     TopicPermissionRow,

@@ -7,7 +7,8 @@ from typing import Final
 import click
 
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.answers import Changed, UserListing, UserRow
+from penstock.broker.admin.answers import Changed
+from penstock.broker.admin.answers_access import UserListing, UserRow
 from penstock.broker.session.passwords import NEW_HASHING, hash_password, salt_bytes
 from penstock.cli.asking import Listed, RunningBroker, asking, listing
 from penstock.cli.tables import columns, console, say, say_more, show, table

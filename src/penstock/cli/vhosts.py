@@ -5,7 +5,8 @@ from typing import Final
 import click
 
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.answers import Changed, VhostListing, VhostRow
+from penstock.broker.admin.answers import Changed
+from penstock.broker.admin.answers_access import VhostListing, VhostRow
 from penstock.cli.asking import Listed, RunningBroker, asking, listing
 from penstock.cli.tables import columns, console, say, say_more, show, table
 

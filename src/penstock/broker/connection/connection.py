@@ -891,8 +891,7 @@ class Connection(ChannelHost):
         self.output.close()
         self.lot.close()
         self.account.close()
-        # Messages outlive their connection in queues; they must not keep all of it alive, nor may
-        # the rest of it keep what it has read.
+        # Messages that outlive it in queues must not keep it alive, nor may it keep what it read.
         self.account.gate = None
         self.lot.wake_lines()  # What is left on the disk waits for no debt any more.
         self.parser.forget()

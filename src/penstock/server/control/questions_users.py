@@ -9,8 +9,8 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin import users
-from penstock.broker.admin.answers import (
-    Changed,
+from penstock.broker.admin.answers import Changed
+from penstock.broker.admin.answers_access import (
     PermissionListing,
     PermissionRow,
     TopicPermissionRow,

@@ -7,7 +7,8 @@ from typing import Final
 
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin import vhosts
-from penstock.broker.admin.answers import Changed, VhostRow
+from penstock.broker.admin.answers import Changed
+from penstock.broker.admin.answers_access import VhostRow
 from penstock.broker.session.entry_limits import VHOST
 from penstock.server.control.request import Request
 
