@@ -109,7 +109,6 @@ def serve(
     def announce(node: Node) -> None:
         python = ".".join(str(part) for part in sys.version_info[:3])
         seconds = max(process_age_s(), time.monotonic() - started)
-        shown = f"[{config.host}]" if ":" in config.host else config.host
         click.echo(
             f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {build_kind()} · "
             f"pid {os.getpid()}"
@@ -120,15 +119,7 @@ def serve(
             click.echo(f" ! {build_words()}; {SLOWER}")
         _say_naked(node)
         _say_kept(node)
-        ready = f"   ready in {seconds:.2f} s"
-        for one in node.listeners:
-            scheme = "amqp" if one.endpoint is None else "amqps"
-            click.echo(f" ✔ broker   {scheme}://{shown}:{one.port}{ready}")
-            ready = ""
-        if node.control is not None:
-            port, path = node.listeners[0].port, config.control_socket
-            where = f"--control {path}" if path else f"--port {port}"
-            click.echo(f" ✔ control  {node.control.path}   penstock why {where}")
+        _say_places(node, seconds)
         _say_events(node)
         sys.stdout.flush()
         tell_ready()
@@ -150,6 +141,20 @@ def _token_maker(config: Config) -> MakeTokens | None:
             "pip install 'penstock-mq[oauth]'"
         ) from error
     return JwtChecker
+
+
+def _say_places(node: Node, seconds: float) -> None:
+    """Where clients and commands come. seconds: how long it took until they may."""
+    host, path = node.config.host, node.config.control_socket
+    shown = f"[{host}]" if ":" in host else host
+    ready = f"   ready in {seconds:.2f} s"
+    for one in node.listeners:
+        scheme = "amqp" if one.endpoint is None else "amqps"
+        click.echo(f" ✔ broker   {scheme}://{shown}:{one.port}{ready}")
+        ready = ""
+    if node.control is not None:
+        where = f"--control {path}" if path else f"--port {node.listeners[0].port}"
+        click.echo(f" ✔ control  {node.control.path}   penstock why {where}")
 
 
 def _say_naked(node: Node) -> None:
