@@ -27,6 +27,7 @@ FLOORS: Final[dict[str, int]] = {
     "management": 7,
     "perf": 7,
     "simulation": 7,
+    "testing": 7,
     "lab": 8,
     "sweep": 9,
     "whatif": 9,

@@ -45,6 +45,11 @@ def read_config(path: str) -> Config:
         raise OperatorError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OperatorError(f"{path} is not TOML: {error}") from error
+    return config_from(path, data)
+
+
+def config_from(path: str, data: dict[str, object]) -> Config:
+    """The settings in `data`, which was read from `path`. Raises: OperatorError as above."""
     known = {one.name: one for one in fields(Config)}
     readers: dict[str, Callable[[str, str, object], object]] = {
         "users": _users,

@@ -21,6 +21,7 @@ from penstock.server.control.control_socket import Reply
 from penstock.server.control.questions_definitions import DefinitionQuestions
 from penstock.server.control.questions_flow import WINDOW_S_MAX
 from penstock.server.control.questions_record import RecordQuestions
+from penstock.server.control.questions_round import round_question
 from penstock.server.control.questions_store import store_answer
 from penstock.server.control.request import Request
 from penstock.server.machine.build import build_words
@@ -117,6 +118,7 @@ class Questions:
             "record list": records.listing,
             "record save": records.save,
             "record part": records.part,
+            "record round": round_question(service),
             "events": records.events,
         }
 

@@ -132,6 +132,10 @@ class RecorderService:
         self._steps = self._round(also)
         self._slice()
 
+    def is_looking(self) -> bool:
+        """Whether a round is under way."""
+        return self._steps is not None
+
     def _round(self, also: Taker | None) -> Iterator[None]:
         """Everything a round is, in short steps."""
         self.history.begin(self._round_ns)
