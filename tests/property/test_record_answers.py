@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
-from penstock.explain.asking import WHY_KINDS, Question, ask_why
+from penstock.explain.asking import Question, ask_why
+from penstock.explain.kinds import WHY_KINDS
 from penstock.telemetry.accounting import BlockLedger
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.record_file import Encoder, RecordHeader, decode_record

@@ -12,7 +12,8 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import RECORD_BYTES
 from penstock.base.quantities import parse_duration_ns
 from penstock.cli.asking import FORM, print_json
-from penstock.explain.asking import WHY_KINDS, Question, ask_why
+from penstock.explain.asking import Question, ask_why
+from penstock.explain.kinds import WHY_KINDS
 from penstock.explain.naming import Names
 from penstock.explain.render import event_line
 from penstock.explain.summary import summary, whole_windows

@@ -5,11 +5,11 @@ from collections import Counter
 
 import click
 
+from penstock.base.printable import printable
 from penstock.base.quantities import parse_duration_ns
 from penstock.broker.admin.answers import Status
 from penstock.cli.asking import FORM, RunningBroker, placed, print_json
-from penstock.explain.asking import WHY_KINDS
-from penstock.server.boot.log_lines import printable
+from penstock.explain.kinds import WHY_KINDS
 from penstock.server.control.control_client import ask
 from penstock.telemetry.words import size
 

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from penstock.server.boot.log_lines import printable
+from penstock.base.printable import printable
 
 PIPED_COLUMNS: Final = 100_000
 """Wider than any row."""

@@ -14,8 +14,9 @@ from penstock.explain.alarm_advice import about_alarm
 from penstock.explain.explain import explain
 from penstock.explain.explanation import FREE, THROTTLED, ActorShare
 from penstock.explain.graph_extension import beyond
+from penstock.explain.kinds import WHY_KINDS
 from penstock.explain.memory_forecast import BASE, NODE, forecast
-from penstock.explain.naming import KINDS, naming
+from penstock.explain.naming import naming
 from penstock.explain.render import plain, render
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
@@ -28,7 +29,6 @@ ENDS: Final = {
     "depth": "until the queues that grow hold their publishers",
 }
 ALARM: Final = "alarm:memory"
-WHY_KINDS: Final = (*KINDS, "publish", "memory", "not")
 WINDOW_S_MAX: Final = 600.0
 ACCOUNTING: Final = "accounting"
 """Label of the node; `off` where nothing is kept that could be explained."""

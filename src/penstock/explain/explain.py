@@ -35,7 +35,7 @@ from penstock.explain.explanation import (
     RootCause,
     Wait,
 )
-from penstock.explain.naming import KINDS, find, nobody_called
+from penstock.explain.naming import find, nobody_called
 from penstock.explain.remarks import (
     Waiting,
     about_mixture,
@@ -60,7 +60,7 @@ from penstock.explain.victims import cause_at, held_by
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
-__all__ = ["KINDS", "explain", "render"]
+__all__ = ["explain", "render"]
 
 VICTIMS_SHOWN: Final = 5
 SUGGESTIONS_MAX: Final = 3

@@ -15,18 +15,10 @@ from typing import Final
 
 from penstock.base.steps import whole
 from penstock.explain.consumer_causes import LEASE
+from penstock.explain.kinds import KINDS
 from penstock.explain.root_causes import DEBT
 from penstock.telemetry.actor_window import OWED, SENT, STORED, ActorWindow, BlockWindow
 from penstock.telemetry.words import kind_of, name_of
-
-KINDS: Final[Mapping[str, str]] = {
-    "connection": "conn",
-    "channel": "chan",
-    "queue": "queue",
-    "consumer": "consumer",
-    "store": "store",
-}
-"""What can be asked for by name, and the prefix of its actors' ids. `publish` and `not` besides."""
 
 CLOSE_NAMES_MAX: Final = 5
 STEP_NAMES: Final = 128

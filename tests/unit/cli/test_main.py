@@ -6,7 +6,10 @@
 import subprocess
 import sys
 
-from penstock.cli.main import COMMANDS
+from click.testing import CliRunner
+
+import penstock
+from penstock.cli.main import COMMANDS, cli
 
 # The extras of pyproject.toml, as if they were not installed.
 ASK_EVERY_COMMAND = """
@@ -38,3 +41,8 @@ def test_every_command_has_help_without_any_extra() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 2 * (len(COMMANDS) + 1)
+
+
+def test_it_says_its_version() -> None:
+    said = CliRunner().invoke(cli, ["--version"])
+    assert (said.output, said.exit_code) == (f"penstock {penstock.__version__}\n", 0)

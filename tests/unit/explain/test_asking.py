@@ -6,8 +6,9 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.explain.alarm_advice import about_alarm
-from penstock.explain.asking import WHY_KINDS, Question, ask_why, explain_memory, render_memory
+from penstock.explain.asking import Question, ask_why, explain_memory, render_memory
 from penstock.explain.explanation import FREE, THROTTLED, ActorShare
+from penstock.explain.kinds import WHY_KINDS
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import ActorSnapshot

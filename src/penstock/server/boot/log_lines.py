@@ -9,6 +9,7 @@ from traceback import format_exception
 from typing import TextIO
 
 from penstock.base.clock import Clock
+from penstock.base.printable import printable
 from penstock.broker.broker import Log
 
 
@@ -38,10 +39,3 @@ class LineLog(Log):
         shown = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000))
         self.stream.write(f"{shown}.{ms % 1000:03d}Z {level:<7} {printable(text)}\n")
         self.stream.flush()
-
-
-def printable(text: str) -> str:
-    """`text` with everything that is not printable as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)

@@ -3,7 +3,8 @@
 import io
 
 from penstock.base.clock import ManualClock
-from penstock.server.boot.log_lines import LineLog, printable
+from penstock.base.printable import printable
+from penstock.server.boot.log_lines import LineLog
 
 
 def test_one_line_each() -> None:
