@@ -7,6 +7,7 @@
 #     make test-spark-versions      the connector in Spark 4.0, 4.1 and 4.2 (500 MB of disk each)
 #     make suites                   other projects' own tests, the long ones too (half an hour)
 #     make lint      types  format  ruff, mypy
+#     make wheel                    this machine's compiled wheel, in dist/
 #     make bench     sim    fuzz    measure, simulate, feed garbage
 #     make model                    a long run of the queue with rules against its naive twin
 #     make crash                    a million crash states of the message store (a quarter of an hour)
@@ -42,6 +43,7 @@ TEST := .venv-test
 COMPILED := .venv-compiled
 LOCK := .venv-lock
 BARE := .venv-bare
+WHEEL := .venv-wheel
 
 EXTRAS := demo,spark,spark-jre,pipelines,tls,oauth
 SPARK_VERSIONS ?= 4.0 4.1 4.2
@@ -49,7 +51,7 @@ SOURCES := $(shell find src/penstock -type f -not -name '*.pyc')
 DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
-.PHONY: help install run test test-disk test-clients test-spark test-long test-compiled
+.PHONY: help install run wheel test test-disk test-clients test-spark test-long test-compiled
 .PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack soak sim fuzz fuzz-guided docs
 .PHONY: lock clean crash crash-kill crash-live model
 
@@ -64,6 +66,13 @@ run: $(RUN)/.stamp
 $(RUN)/.stamp: $(BUILD) requirements/run.lock
 	@scripts/prepare_venv $(RUN) requirements/run.lock $(EXTRAS)
 	@$(RUN)/bin/python scripts/show_build.py
+	@touch $@
+
+# To be installed elsewhere, without a compiler. Others are made as [tool.cibuildwheel] says.
+wheel: $(WHEEL)/.stamp
+
+$(WHEEL)/.stamp: $(BUILD) README.md
+	@PENSTOCK_COMPILE=require scripts/prepare_venv $(WHEEL) requirements/run.lock '' --wheel dist
 	@touch $@
 
 # Interpreted: an editable installation is always plain Python, and follows every edit of src/.
@@ -109,8 +118,10 @@ test-spark-versions: $(TEST)/.stamp $(SPARK_VERSIONS:%=.venv-spark-%/.stamp)
 	$(TEST)/bin/python -m pip install --quiet --target .venv-spark-$* 'pyspark==$*.*'
 	@touch $@
 
-# The package alone, with the demonstration's clients, and whole: does every command answer?
-test-install: $(RUN)/.stamp
+# The wheel in an empty environment without a compiler: does it serve a message? The package alone,
+# with the demonstration's clients, and whole: does every command answer?
+test-install: $(RUN)/.stamp $(WHEEL)/.stamp
+	$(WHEEL)/bin/python scripts/try_wheel.py dist requirements/run.lock
 	scripts/prepare_venv $(BARE) requirements/run.lock ''
 	$(BARE)/bin/python scripts/ask_commands.py $(BARE) ''
 	scripts/prepare_venv $(BARE) requirements/run.lock demo
@@ -218,14 +229,14 @@ lock:
 	PENSTOCK_PURE=1 scripts/prepare_venv $(LOCK) /dev/null $(EXTRAS) --editable
 	echo '# Exact versions of what `make install` installs. Written by `make lock`.' \
 		> requirements/run.lock
-	$(LOCK)/bin/python -m pip freeze --exclude penstock >> requirements/run.lock
+	$(LOCK)/bin/python -m pip freeze --exclude penstock-mq >> requirements/run.lock
 	PENSTOCK_PURE=1 scripts/prepare_venv $(LOCK) requirements/run.lock $(EXTRAS),test,dev --editable
 	echo '# Exact versions of what the tests and checks install. Written by `make lock`.' \
 		> requirements/dev.lock
-	$(LOCK)/bin/python -m pip freeze --exclude penstock >> requirements/dev.lock
+	$(LOCK)/bin/python -m pip freeze --exclude penstock-mq >> requirements/dev.lock
 	rm -rf $(LOCK)
 
 clean:
-	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) $(BARE) .venv-spark-* .venv-build .wheels .ci-logs build dist src/*.egg-info
+	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) $(BARE) $(WHEEL) .venv-spark-* .venv-build .wheels .ci-logs build dist src/*.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

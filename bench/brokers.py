@@ -229,7 +229,7 @@ def penstock_target(python: str = "", arguments: tuple[str, ...] = ()) -> Target
         "from importlib import metadata; "
         "folder = pathlib.Path(penstock.__file__).parent; "
         "print(any(folder.rglob('*.so')) or any(folder.parent.glob('*__mypyc*.so'))); "
-        "print(getattr(penstock, '__version__', '') or metadata.version('penstock')); "
+        "print(getattr(penstock, '__version__', '') or metadata.version('penstock-mq')); "
         "print('%d.%d.%d' % sys.version_info[:3])"
     )
     asked = subprocess.run(

@@ -61,11 +61,11 @@ def wrong_with(environment: Path, extras: set[str]) -> list[str]:
                 continue
             done = ask(environment, words, folder)
             said = (done.stdout + done.stderr).strip()
-            if done.returncode != status or f"penstock[{extra}]" not in said or "\n" in said:
+            if done.returncode != status or f"penstock-mq[{extra}]" not in said or "\n" in said:
                 found.append(f"penstock {' '.join(words)} without {extra}: {said[-300:]}")
         if "demo" in extras and "spark" not in extras:
             done = ask(environment, WITHOUT_SPARK, folder)
-            told = [line for line in done.stdout.splitlines() if "penstock[spark]" in line]
+            told = [line for line in done.stdout.splitlines() if "penstock-mq[spark]" in line]
             if "✔ no confirmed message lost" not in done.stdout or len(told) != 1:
                 found.append(f"penstock run without spark: {(done.stdout + done.stderr)[-900:]}")
     print(f"asked {len(commands)} commands of {environment}, extras: {' '.join(extras) or 'none'}")

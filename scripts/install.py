@@ -1,10 +1,11 @@
 """Installs Penstock and what it needs into a virtual environment; what does not wait for each other
 is done side by side, and every stage says how long it took.
 
-    scripts/install.py ENVIRONMENT LOCK EXTRAS [--editable]
+    scripts/install.py ENVIRONMENT LOCK EXTRAS [--editable | --wheel FOLDER]
 
 EXTRAS: of pyproject.toml, separated by commas. LOCK: exact versions of everything. --editable:
 plain Python that follows every edit of src/; otherwise a wheel, compiled where that is possible.
+--wheel: only make the wheel, and leave it in FOLDER.
 
     packages   all that is needed but PySpark              \\
     spark      its source archive, made into a wheel once   }  side by side
@@ -33,6 +34,8 @@ from typing import Final
 
 WHEELS: Final = Path(".wheels")
 BUILD_ENVIRONMENT: Final = Path(".venv-build")
+OLD_NAME: Final = "penstock"
+"""What the distribution was called before it was penstock-mq."""
 LINES_SHOWN: Final = 30
 SAID: Final = "penstock: "
 BEGAN: Final = time.monotonic()
@@ -117,6 +120,9 @@ class Installation:
         wishes = self.wishes
         if not python_of(wishes.environment).exists():
             make_environment(wishes.environment)
+        if installed_version(wishes.environment, OLD_NAME):
+            # Compiled modules that the new name no longer has would hide the plain ones.
+            self.pip("uninstall", "--yes", OLD_NAME)
         stages: list[Callable[[], None]] = [self.packages]
         if wishes.spark:
             stages.append(self.spark)
@@ -173,6 +179,16 @@ class Installation:
 
     def compiled(self) -> None:
         """A wheel of Penstock, and that installed."""
+        # Not compressed: it is unpacked in the next moment.
+        wheel = self.wheel(Path("build", "wheel"), {"--build-option": ["--compression=stored"]})
+        words = ("--no-compile", "--no-deps", "--no-index", "--force-reinstall")
+        self.pip("install", *words, str(wheel))
+        say(f"installed {wheel.name}")
+
+    def wheel(self, folder: Path, settings: dict[str, list[str]]) -> Path:
+        """Make it in `folder`, which is emptied first. settings: of the build, see setuptools."""
+        if not python_of(self.wishes.environment).exists():
+            make_environment(self.wishes.environment)
         stamp = BUILD_ENVIRONMENT / ".packages"
         wanted = "\n".join(self.wishes.build_requirements)
         if not stamp.is_file() or stamp.read_text() != wanted:
@@ -182,17 +198,11 @@ class Installation:
             run(pip_of(self.wishes.environment, *there, "install", *self.wishes.build_requirements))
             stamp.write_text(wanted)
         forget_deleted()
-        folder = Path("build", "wheel")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        # Not compressed: it is unpacked in the next moment.
-        settings = {"--build-option": ["--compression=stored"]}
         build = f"from setuptools.build_meta import *; build_wheel({str(folder)!r}, {settings})"
         run((str(python_of(BUILD_ENVIRONMENT)), "-c", build))
-        wheel = next(folder.glob("penstock-*.whl"))
-        words = ("--no-compile", "--no-deps", "--no-index", "--force-reinstall")
-        self.pip("install", *words, str(wheel))
-        say(f"installed {wheel.name}")
+        return next(folder.glob("penstock_mq-*.whl"))
 
 
 # The archives in PySpark are compressed already: packing them again would only take time.
@@ -238,12 +248,16 @@ def main() -> int:
     parser.add_argument("lock", type=Path)
     parser.add_argument("extras")
     parser.add_argument("--editable", action="store_true")
+    parser.add_argument("--wheel", type=Path)
     options = parser.parse_args()
     extras = [name for name in options.extras.split(",") if name]
     os.environ["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     WHEELS.mkdir(exist_ok=True)
     try:
         wishes = read_wishes(options.environment, options.lock, extras, options.editable)
+        if options.wheel is not None:
+            say(f"made {Installation(wishes).wheel(options.wheel, {})}")
+            return 0
         Installation(wishes).do()
     except StageFailedError as error:
         print(f"penstock: could not be installed: {error}", file=sys.stderr)

@@ -1,12 +1,16 @@
 """The files that CONTRIBUTING names are there, and state machines are drawn as they are."""
 
 import re
+import tomllib
 
 import pytest
 
 from scripts.state_machines_page import page as state_machines
 from tests.architecture.house import PACKAGE, REPOSITORY
 
+INSTALLED = re.compile(r"(?:pip install|uvx --from (?!\.))[^\n`]*?[\s'\"]penstock(?![-\w/.])")
+"""`penstock` on the package index is another project: ours is penstock-mq."""
+SENTENCES = ("src", "docs", "scripts", "bench", "examples", "packaging")
 NAMED = re.compile(r"`((?:[a-z_]+/)+[a-z_]+)(\.py)?`")
 
 
@@ -29,3 +33,25 @@ def test_a_page_names_files_that_are_there(page: str) -> None:
 def test_the_page_about_state_machines_is_up_to_date() -> None:
     written = (REPOSITORY / "docs" / "state-machines.md").read_text(encoding="utf-8")
     assert written == state_machines(), "run: make docs"
+
+
+def test_the_distribution_is_called_the_same_everywhere() -> None:
+    pages = [
+        path
+        for folder in SENTENCES
+        for kind in ("*.py", "*.md", "*.toml", "*.service", "*.yaml", "Dockerfile")
+        for path in (REPOSITORY / folder).rglob(kind)
+        if "adr" not in path.parts
+    ]
+    pages += [REPOSITORY / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    wrong = [
+        f"{path.relative_to(REPOSITORY)}: {found.group()}"
+        for path in pages
+        for found in INSTALLED.finditer(path.read_text(encoding="utf-8"))
+        # The name that is imported may follow in the same line, as in `penstock-mq penstock serve`.
+        if "penstock-mq" not in found.group()
+    ]
+    assert not wrong, wrong
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == "penstock-mq"
+    assert project["scripts"] == {"penstock": "penstock.cli.main:main"}

@@ -22,7 +22,7 @@ pytestmark = [
         any(
             importlib.util.find_spec(name) is None for name in ("grpc", "grpc_status", "zstandard")
         ),
-        reason="penstock[connect] is not installed",
+        reason="penstock-mq[connect] is not installed",
     ),
 ]
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"

@@ -142,7 +142,7 @@ def _token_maker(config: Config) -> MakeTokens | None:
     except ImportError as error:
         raise OperatorError(
             f"[oauth] is configured and {error.name} is not installed; "
-            "pip install 'penstock[oauth]'"
+            "pip install 'penstock-mq[oauth]'"
         ) from error
     return JwtChecker
 

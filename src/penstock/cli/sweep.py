@@ -87,7 +87,7 @@ def command(
         seconds or 0.0,
     )
     if FLUID in grid.engines and find_spec("numpy") is None:
-        raise OperatorError("the fluid model needs numpy: pip install 'penstock[spark]'")
+        raise OperatorError("the fluid model needs numpy: pip install 'penstock-mq[spark]'")
     points = points_of(grid)
     kept = RowTable(out, table)
     before = {key_of(row) for row in kept.rows()}
@@ -141,7 +141,7 @@ def rounds_of(
         return
     if find_spec("pyspark") is None:
         raise OperatorError(
-            "PySpark is not installed: pip install 'penstock[spark]', or add --no-spark"
+            "PySpark is not installed: pip install 'penstock-mq[spark]', or add --no-spark"
         )
     from penstock.spark.java import find_java
     from penstock.spark.session.session import open_session

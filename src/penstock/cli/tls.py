@@ -11,7 +11,7 @@ from penstock.base.errors import OperatorError
 
 CA_CERT = "ca.pem"
 DAYS_MAX = 3650
-INSTALL = 'pip install "penstock[tls]"'
+INSTALL = 'pip install "penstock-mq[tls]"'
 _FILE_NAME = re.compile(r"[\w@-][\w.@-]{0,63}")
 
 

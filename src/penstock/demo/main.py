@@ -53,7 +53,7 @@ EXIT_CANNOT_RUN: Final = 2
 EXIT_INTERRUPTED: Final = 130
 ANALYSIS_SECONDS_MAX: Final = 180.0
 CLIENTS: Final = ("pika", "aio_pika", "celery")
-INSTALL: Final = 'pip install "penstock[demo]"'
+INSTALL: Final = 'pip install "penstock-mq[demo]"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ def register(spark: "SparkSession") -> None:
 
     Spark looks for a source in the session that is active in the thread, and a thread that Python
     has started has none, so that `amqp` is not found there. It has this one from now on.
-    Raises: ImportError without the packages of `pip install penstock[spark]`.
+    Raises: ImportError without the packages of `pip install penstock-mq[spark]`.
     """
     # Imported here: the rest of the pipeline has to work without PySpark.
     from penstock.spark.connector.common.engines import HAS_START

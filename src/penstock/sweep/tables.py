@@ -36,7 +36,7 @@ class RowTable:
         if find_spec("pyarrow") is None:
             raise OperatorError(
                 "a sweep keeps its rows in a table, and pyarrow, which writes it, is not "
-                "installed: pip install 'penstock[spark]'"
+                "installed: pip install 'penstock-mq[spark]'"
             )
         self.kind = _kind(self.folder, kind)
 

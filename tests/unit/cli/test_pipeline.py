@@ -30,8 +30,9 @@ def test_without_spark_a_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, name, None)
     said = penstock("run", "--input", tmp_path / "in", "--tables", tmp_path / "tables")
     assert isinstance(said.exception, OperatorError)
-    assert words in str(said.exception) and 'pip install "penstock[spark]"' in str(said.exception)
-    assert "\n" not in str(said.exception) and not (tmp_path / "tables").exists()
+    told = str(said.exception)
+    assert words in told and 'pip install "penstock-mq[spark]"' in told
+    assert "\n" not in told and not (tmp_path / "tables").exists()
 
 
 def test_a_report_without_pyarrow_says_what_to_install(
@@ -41,7 +42,7 @@ def test_a_report_without_pyarrow_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     fault = penstock("report", "--tables", tmp_path, "--output", tmp_path / "o").exception
     assert isinstance(fault, OperatorError)
-    assert str(fault) == 'the report needs pyarrow: pip install "penstock[spark]"'
+    assert str(fault) == 'the report needs pyarrow: pip install "penstock-mq[spark]"'
 
 
 def test_another_width_of_buckets_is_refused(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ BUCKET_NS: Final = 1_000_000_000
 SPARK_PACKAGES: Final = ("pyspark", "pyarrow", "pandas")
 TOO_OLD: Final = ("4.0.", "4.1.")
 """Versions that do not tell a source where the query is, which `penstock-files` has to know."""
-INSTALL: Final = 'pip install "penstock[spark]"'
+INSTALL: Final = 'pip install "penstock-mq[spark]"'
 BUCKETS_SHOWN: Final = 10
 
 
