@@ -51,6 +51,7 @@ LAYER_OF: Final = {
     "conformance/test_restart.py": CLIENTS,
     "conformance/test_suite_verdicts.py": CLIENTS,
     "conformance/test_suites.py": CLIENTS,
+    "conformance/test_testing_celery.py": CLIENTS,
     "conformance/test_why_answers.py": CLIENTS,
     "conformance/test_why_culprits.py": CLIENTS,
     "bench": CLIENTS,
