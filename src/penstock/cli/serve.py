@@ -21,6 +21,7 @@ from penstock.server.boot.node import MakeTokens, Node
 from penstock.server.boot.node import serve as run_node
 from penstock.server.machine.build import COMPILED, build_kind, build_words
 from penstock.server.machine.machine import process_age_s
+from penstock.server.machine.service_manager import tell_ready
 from penstock.server.net.tls_endpoint import NEEDED
 
 NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a restart"
@@ -104,7 +105,6 @@ def serve(
     def announce(node: Node) -> None:
         python = ".".join(str(part) for part in sys.version_info[:3])
         seconds = max(process_age_s(), time.monotonic() - started)
-        shown = f"[{config.host}]" if ":" in config.host else config.host
         click.echo(
             f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {build_kind()} · "
             f"pid {os.getpid()}"
@@ -115,16 +115,10 @@ def serve(
             click.echo(f" ! {build_words()}; {SLOWER}")
         _say_naked(node)
         _say_kept(node)
-        ready = f"   ready in {seconds:.2f} s"
-        for one in node.listeners:
-            scheme = "amqp" if one.endpoint is None else "amqps"
-            click.echo(f" ✔ broker   {scheme}://{shown}:{one.port}{ready}")
-            ready = ""
-        if node.control is not None:
-            where = f"--control {control}" if control else f"--port {node.listeners[0].port}"
-            click.echo(f" ✔ control  {node.control.path}   penstock why {where}")
+        _say_places(node, seconds)
         _say_events(node)
         sys.stdout.flush()
+        tell_ready()
 
     asyncio.run(run_node(config, announce, _token_maker(config)))
     if config.data_dir == "":
@@ -145,6 +139,20 @@ def _token_maker(config: Config) -> MakeTokens | None:
             "pip install 'penstock-mq[oauth]'"
         ) from error
     return JwtChecker
+
+
+def _say_places(node: Node, seconds: float) -> None:
+    """Where clients and commands come. seconds: how long it took until they may."""
+    host, path = node.config.host, node.config.control_socket
+    shown = f"[{host}]" if ":" in host else host
+    ready = f"   ready in {seconds:.2f} s"
+    for one in node.listeners:
+        scheme = "amqp" if one.endpoint is None else "amqps"
+        click.echo(f" ✔ broker   {scheme}://{shown}:{one.port}{ready}")
+        ready = ""
+    if node.control is not None:
+        where = f"--control {path}" if path else f"--port {node.listeners[0].port}"
+        click.echo(f" ✔ control  {node.control.path}   penstock why {where}")
 
 
 def _say_naked(node: Node) -> None:
@@ -168,7 +176,9 @@ def _say_open(path: str, config: Config) -> None:
     """A file with secrets that others may read is named, as ssh does."""
     own = (config.tls_key_password, config.oauth_secret)
     mode = os.stat(path).st_mode & 0o777
-    if (any(own) or any(one.password for one in config.users)) and mode & 0o077:
+    # The guest that is there without a file is no secret of one.
+    users = () if config.users == Config().users else config.users
+    if (any(own) or any(one.password for one in users)) and mode & 0o077:
         click.echo(
             f" ! {path} holds secrets, and others may read it (mode {mode:o}): chmod 600 {path}, "
             "or write password_hash (penstock users hash-password)"
