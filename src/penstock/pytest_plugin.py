@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pluggy import Result
+
     from penstock.testing import Broker, VirtualHost
 
 BROKER = pytest.StashKey["Broker"]()
@@ -61,12 +63,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[BEGAN] = (time.monotonic(), 0 if broker is None else broker.log_bytes())
 
 
-@pytest.hookimpl(wrapper=True)
+# Wrappers of the older kind: this file must not fail in whatever pytest there is.
+@pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+) -> "Generator[None, Result[pytest.TestReport], None]":
     """A failed test that has used the broker shows what is left there."""
-    report = yield
+    report = (yield).get_result()
     broker = item.config.stash.get(BROKER, None)
     # Also where a fixture of the test has asked for it.
     is_used = "penstock_broker" in getattr(item, "fixturenames", ())
@@ -77,7 +80,6 @@ def pytest_runtest_makereport(
         name = "" if vhost is None else vhost.name
         text = broker.leftovers(name, log_from, window_s)
         report.sections.append(("penstock: what is left in the broker", text))
-    return report
 
 
 @pytest.hookimpl(trylast=True)
