@@ -10,6 +10,7 @@ import asyncio
 import gc
 import json
 import os
+import shutil
 import signal
 import sys
 from dataclasses import replace
@@ -40,19 +41,36 @@ def say(answer: dict[str, object]) -> None:
     print(json.dumps(answer), flush=True)
 
 
-def announce(node: Node) -> None:
-    """Clients may come, and this process ends with its standard input."""
-    node.loop.add_reader(sys.stdin.fileno(), os.kill, os.getpid(), signal.SIGTERM)
-    assert node.control is not None, "it has started"
-    say({"port": node.listeners[0].port, "control": str(node.control.path)})
+class Started:
+    """What this process is for. is_abandoned: whoever started it is gone, and nobody else removes
+    `folder`."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.is_abandoned = False
+
+    def announce(self, node: Node) -> None:
+        """Clients may come, and this process ends with its standard input."""
+        node.loop.add_reader(sys.stdin.fileno(), self._abandoned, node)
+        assert node.control is not None, "it has started"
+        say({"port": node.listeners[0].port, "control": str(node.control.path)})
+
+    def _abandoned(self, node: Node) -> None:
+        node.loop.remove_reader(sys.stdin.fileno())
+        self.is_abandoned = True
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> None:
     gc.freeze()
     gc.enable()
     request = json.loads(sys.stdin.readline())
+    started = Started(request["folder"])
     try:
-        asyncio.run(serve(configured(request["folder"], request["settings"]), announce))
+        config = configured(started.folder, request["settings"])
+        asyncio.run(serve(config, started.announce))
     except OperatorError as error:
         say({"error": str(error)})
         sys.exit(2)
+    if started.is_abandoned:
+        shutil.rmtree(started.folder, ignore_errors=True)

@@ -235,15 +235,18 @@ def test_a_broker_that_has_died_is_told_with_its_log() -> None:
 
 def test_it_ends_with_a_test_run_that_is_killed() -> None:
     program = (
-        "from penstock.testing import Broker; print(Broker().start().pid, flush=True); input()"
+        "from penstock.testing import Broker\n"
+        "broker = Broker().start(); print(broker.pid, broker.control, flush=True); input()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as run:
         assert run.stdout is not None
-        broker = psutil.Process(int(run.stdout.readline()))
+        pid, control = run.stdout.readline().split()
+        broker = psutil.Process(int(pid))
         run.kill()
     until(lambda: not broker.is_running(), "the broker has ended, too")
+    assert not Path(control).parent.exists()
 
 
 def test_a_look_at_the_broker_is_taken_at_once_but_not_too_often(broker: Broker) -> None:
