@@ -70,7 +70,7 @@ def management(
         from penstock.management.process import ManagementConfig, serve
     except ImportError as error:
         raise OperatorError(
-            f"{error.name} is not installed; pip install 'penstock[management]'"
+            f"{error.name} is not installed; pip install 'penstock-mq[management]'"
         ) from error
     found = broker.ask({"op": "objects", "do": "node"})["items"]
     assert isinstance(found, list) and found[0]["listeners"], "a broker that runs has a port"

@@ -33,7 +33,7 @@ def is_management_wanted(config: Config) -> bool:
     if config.management == "on" and missing:
         raise OperatorError(
             f"management is on and {missing[0]} is not installed; "
-            "pip install 'penstock[management]', or --no-management"
+            "pip install 'penstock-mq[management]', or --no-management"
         )
     is_usual = config.port == USUAL_PORT
     return config.management == "on" or (config.management == "auto" and is_usual and not missing)
