@@ -12,6 +12,8 @@ from penstock.simulation.machine.disk import SimDisk
 Entry = tuple[int, int]
 """(queue id, position or offset)."""
 
+MACHINE = b"rig's on"
+"""Of rosters: it runs all through a life."""
 APPENDED = "appended"
 GROUPED = "grouped"
 CONFIRMED = "confirmed"

@@ -12,6 +12,7 @@ from penstock.storage.log.batch import Batch
 from penstock.storage.log.compaction import Compactor
 from penstock.storage.log.groups import GroupEntry, append_group
 from penstock.storage.log.log import MessageLog
+from penstock.storage.log.roster import disown
 from penstock.storage.recovery import recovery
 from penstock.storage.recovery.recovery import Recovered
 from tests.crash.life import (
@@ -19,6 +20,7 @@ from tests.crash.life import (
     CONFIRMED,
     DROPPED,
     GROUPED,
+    MACHINE,
     RECOVERED,
     REMOVED,
     SETTLED,
@@ -45,7 +47,9 @@ class Rig(Life):
         super().__init__(disk, queues, start)
         self.segment_bytes = segment_bytes
         self.dice = Dice(seed)
+        disown(disk)
         recovered = recovery.recover(disk, self.dice, segment_bytes, queues, spares_max=spares_max)
+        recovered.log.handles.roster.begin(MACHINE, recovery.listed(recovered.log, disk))
         self.recovered = recovered
         self.log: MessageLog = recovered.log
         self.queues: dict[int, QueueIndex] = recovered.queues

@@ -2,19 +2,22 @@
 
 from typing import Self
 
+from penstock.broker.stream.stream_store import mark_of
 from penstock.simulation.machine.crash import Image
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
+from penstock.storage.log.roster import disown
 from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import Retention, StreamLog
 from penstock.streams.reading import StreamRead
-from penstock.streams.recovery import StreamReport, recover_streams
+from penstock.streams.recovery import StreamReport, listed, recover_streams
 from tests.crash.life import (
     APPENDED,
     CONFIRMED,
     DROPPED,
     ENDED,
+    MACHINE,
     Entry,
     Expectation,
     Life,
@@ -43,7 +46,9 @@ class StreamRig(Life):
     def __init__(self, disk: SimDisk, streams: set[int], start: Expectation | None = None) -> None:
         super().__init__(disk, streams, start)
         self.handles = StreamHandles(disk)
+        disown(disk)
         self.logs = recovered(disk, streams, len(self.bodies) + 1)[0]
+        self.handles.roster.begin(MACHINE, listed(self.logs.values()))
         for log in self.logs.values():
             log.chunk_bytes = CHUNK_BYTES
         self.now_us = 1_700_000_000_000_000
@@ -73,6 +78,8 @@ class StreamRig(Life):
             else:
                 log.take(batch)
         self.dropped = []
+        segments = [one for log in self.logs.values() for one in log.segments]
+        batch.marks = [mark_of(one) for one in segments if one.safe_to > 0]
         self.unsafe += self.open
         self.open = []
         self.note(ENDED, [(number, int(log.first())) for number, log in self.logs.items()])
@@ -113,7 +120,10 @@ def legible(disk: SimDisk, log: StreamLog, begin: int = 0) -> tuple[dict[Entry, 
     offset = max(begin, int(log.first()))
     while offset < log.committed:
         segment = log.segment_of(offset)
-        assert segment is not None, "what is committed lies somewhere"
+        if segment is None:
+            # The last ones, which were given their offsets.
+            lost += int(log.committed) - offset
+            break
         if segment.first > offset:
             lost += int(segment.first) - offset
             offset = int(segment.first)

@@ -348,20 +348,24 @@ class Broker:
         self.vhosts[name] = vhost
         self.policies.add_vhost(name)
         self.catalogue.vhost_added(name)
-        if name not in self.stores.stores:
+        if name in self.stores.stores:
             # One that was deleted in this life has left them open.
+            self.stores.vhost_is_back(name)
+        else:
             self.stores.vhost_made(name)
             self.streams.vhost_made(name)
         return vhost
 
     def drop_vhost(self, name: str) -> None:
         """`name` has no connections, queues or exchanges any more, and is gone with its policies,
-        limits and permissions. Its store stays open: it is empty."""
+        limits and permissions. Its store stays open, empty, until the broker stops, and its
+        directory goes then."""
         self.policy_manager.vhost_gone(name)
         self.permissions.forget(vhost=name)
         self.limits.vhost_gone(name)
         del self.vhosts[name]
         self.catalogue.vhost_removed(name)
+        self.stores.vhost_gone(name)
 
     def queues_in(self, vhost: str) -> list[QueueActor]:
         """Those of a virtual host, none of one that is gone."""

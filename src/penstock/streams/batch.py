@@ -4,6 +4,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.storage.layout.files import SyncFailed, can_wait, write_fully
 from penstock.storage.log.job import Job
+from penstock.storage.log.roster import Entry
 from penstock.streams.handles import StreamHandles
 from penstock.streams.segment import StreamSegment
 
@@ -31,23 +32,35 @@ class ChunkDeed:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StreamBatch(Job):
     """One batch. chunks: in their order; full: segments that get their footer; removals: segments
-    that go; is_last: of a clean stop; is_prompt: it is synced in any case. Other batches are if a
-    segment begins, is full or goes in them: whatever the mode of the store, files follow each other
-    without a gap, and a footer is behind chunks that are safe.
+    that go; marks: what was made safe by those before; is_last: of a clean stop; is_prompt: it is
+    synced in any case. Other batches are if a segment begins, is full or goes in them: whatever the
+    mode of the store, files follow each other without a gap, and a footer is behind chunks that are
+    safe. is_synced: it has been, with all that was written before.
 
     A run that found the disk full, or no handle to be had, may be run again: everything has its
     fixed place. Raises: SyncFailed once a sync has failed, at this and every later run.
     """
 
-    __slots__ = ("chunks", "full", "handles", "is_last", "is_prompt", "removals")
+    __slots__ = (
+        "chunks",
+        "full",
+        "handles",
+        "is_last",
+        "is_prompt",
+        "is_synced",
+        "marks",
+        "removals",
+    )
 
     def __init__(self, handles: StreamHandles) -> None:
         self.handles = handles
         self.is_last = False
         self.is_prompt = True
+        self.is_synced = False
         self.chunks: list[ChunkDeed] = []
         self.full: list[StreamSegment] = []
         self.removals: list[StreamSegment] = []
+        self.marks: list[Entry] = []
 
     def run(self) -> None:
         handles = self.handles
@@ -58,15 +71,18 @@ class StreamBatch(Job):
             # First, because it gives room, and nothing in this batch depends on what goes.
             for segment in self.removals:
                 handles.remove(segment.name)
+            handles.roster.mark(self.marks)
             self.write_chunks()
             if has_to_sync:
                 self.sync()
+                self.is_synced = True
                 for deed in self.chunks:
                     deed.is_safe = True
             self.write_footers()
             if self.is_last:
                 self.sync()
                 handles.close()
+                handles.roster.end()
         except SyncFailed:
             raise
         except OSError as error:

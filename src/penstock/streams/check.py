@@ -11,6 +11,7 @@ from penstock.storage.check.check import ORPHAN_TEXT
 from penstock.storage.check.findings import Finding, Findings
 from penstock.storage.layout.files import Directory, File, read_fully
 from penstock.storage.layout.format import ORPHANED, OUTBOX_QUEUE_ID
+from penstock.storage.log.roster import IS_STREAM, ROSTERS, Entry, read_roster
 from penstock.streams.format import (
     DAMAGED,
     DATA_AT,
@@ -37,18 +38,22 @@ def check_streams(
     Raises: OSError."""
     segments: dict[int, list[tuple[int, int, str]]] = {}
     strangers: dict[int, int] = {}
+    marks = read_roster(directory).marks()
     for name in directory.names():
         parsed = parse_name(name)
         if name.endswith(SUFFIX + DAMAGED):
             findings.damage(name, "its beginning could not be read; a start has set it aside")
         elif name.endswith(SUFFIX + ORPHANED):
             findings.note(name, ORPHAN_TEXT)
+        elif parsed is None and name in ROSTERS:
+            continue
         elif parsed is None:
             findings.note(name, "no file of a stream; the broker leaves it alone")
         elif has_catalogue and parsed[0] not in names:
             strangers[parsed[0]] = strangers.get(parsed[0], 0) + 1
         else:
-            found = StreamSegmentCheck(directory, name, parsed[0], parsed[1], findings).run()
+            mark = marks.get(parsed, Entry(IS_STREAM, *parsed))
+            found = StreamSegmentCheck(directory, name, mark, findings).run()
             segments.setdefault(parsed[0], []).append((*found, name))
     for queue_id, parts in sorted(segments.items()):
         _check_row(queue_id, sorted(parts), findings)
@@ -85,15 +90,14 @@ def _missing(findings: Findings, name: str, at: int, queue_id: int, first: int, 
 
 
 class StreamSegmentCheck:
-    """One file."""
+    """One file. mark: what the roster says of it."""
 
-    def __init__(
-        self, directory: Directory, name: str, queue_id: int, first: int, findings: Findings
-    ) -> None:
+    def __init__(self, directory: Directory, name: str, mark: Entry, findings: Findings) -> None:
         self.directory = directory
         self.name = name
-        self.queue_id = queue_id
-        self.first = first
+        self.queue_id = int(mark.one)
+        self.first = int(mark.two)
+        self.mark = mark
         self.findings = findings
 
     def run(self) -> tuple[int, int]:
@@ -118,7 +122,7 @@ class StreamSegmentCheck:
         if read_footer(file, segment, size):
             self._chunks(file, segment, int(segment.end), int(segment.next), True)
             return self.first, int(segment.next)
-        return self.first, self._chunks(file, segment, size, -1, False)
+        return self.first, self._chunks(file, segment, size, int(self.mark.safe_next), False)
 
     def _beheaded(self, file: File, is_blank: bool) -> tuple[int, int]:
         """Without headers there is its footer, or what it looks like. is_blank: all zeros."""
@@ -129,6 +133,7 @@ class StreamSegmentCheck:
             self._chunks(file, sealed, int(sealed.end), int(sealed.next), True)
             return self.first, int(sealed.next)
         claims = claims_of(file, self.first)
+        claims.believe(self.mark)
         if is_blank and not claims.was_safe:
             self.findings.note(self.name, "begun and torn: nothing of it was safe")
             return self.first, self.first
@@ -142,7 +147,7 @@ class StreamSegmentCheck:
         self, file: File, segment: StreamSegment, end: int, following: int, is_safe: bool
     ) -> int:
         """Read chunks up to `end`; the offset behind the last. following: the one there should be,
-        -1 if nothing says it; is_safe: all of it was on the disk for good."""
+        0 if nothing says it; is_safe: all of it was on the disk for good."""
         at, expected = DATA_AT, self.first
         while at < end:
             chunk = chunk_at(file, segment, at, end)
@@ -151,7 +156,7 @@ class StreamSegmentCheck:
                 if later < 0:
                     break
                 is_safe = is_safe or was_safe(file, segment, later, end, at)
-                if not is_safe:
+                if not is_safe and at >= self.mark.safe_to:
                     break
                 at = later
                 continue

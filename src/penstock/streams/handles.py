@@ -6,6 +6,8 @@ from mypy_extensions import mypyc_attr
 
 from penstock.base.limits import STREAM_OPEN_FILES
 from penstock.storage.layout.files import Directory, File, SyncFailed, is_scarce
+from penstock.storage.log.roster import IS_STREAM, Roster
+from penstock.streams.format import parse_name
 
 OPEN_FILES: Final = STREAM_OPEN_FILES.default
 
@@ -14,12 +16,14 @@ OPEN_FILES: Final = STREAM_OPEN_FILES.default
 class StreamHandles:
     """files: by name, the longest unused first; dirty: those with writes that were not synced,
     which stay open because an error of writing is told to their handle alone; is_directory_dirty:
-    names were changed; is_broken: a sync has failed, nothing is written any more."""
+    names were changed; is_broken: a sync has failed, nothing is written any more; roster: of the
+    files there are."""
 
-    __slots__ = ("directory", "dirty", "files", "is_broken", "is_directory_dirty")
+    __slots__ = ("directory", "dirty", "files", "is_broken", "is_directory_dirty", "roster")
 
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
+        self.roster = Roster(directory)
         self.files: dict[str, File] = {}
         self.dirty: dict[str, File] = {}
         self.is_directory_dirty = False
@@ -69,6 +73,9 @@ class StreamHandles:
                 raise
             file = self.directory.create(name)
         self.is_directory_dirty = True
+        parsed = parse_name(name)
+        if parsed is not None:
+            self.roster.note(IS_STREAM, parsed[0], parsed[1])
         self._make_room()
         self.files[name] = file
         return file
@@ -126,6 +133,9 @@ class StreamHandles:
         file = self.files.pop(name, None)
         if file is not None:
             file.close()
+        parsed = parse_name(name)
+        if parsed is not None:
+            self.roster.drop(parsed[0], parsed[1])
         try:
             self.directory.remove(name)
         except FileNotFoundError:

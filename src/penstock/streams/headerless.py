@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.storage.layout.checksum import VERSION_CRC32, VERSION_CRC32C
 from penstock.storage.layout.files import File, read_fully
+from penstock.storage.log.roster import Entry
 from penstock.streams.format import CHUNK, CHUNK_HEAD_BYTES, DATA_AT, IDENTITY_BYTES, MARK
 from penstock.streams.segment import StreamSegment, read_footer
 
@@ -27,6 +28,11 @@ class StreamClaims:
         self.next = first
         self.count = 0
         self.was_safe = False
+
+    def believe(self, mark: Entry) -> None:
+        """What the roster says of the segment."""
+        self.was_safe = self.was_safe or mark.safe_to > 0
+        self.next = max(self.next, int(mark.safe_next))
 
 
 def claims_of(file: File, first: int) -> StreamClaims:

@@ -239,6 +239,7 @@ class StreamLog:
         segment.synced_next = deed.next
         if deed.is_safe:
             segment.safe_to = deed.end
+            segment.safe_next = deed.next
         if self.is_dropped:
             return
         self.committed = deed.next

@@ -5,7 +5,7 @@
 | a segment with its footer | believed; each chunk is checked when it is read |
 | one without | its chunks are looked at one by one; it gets its footer |
 | bytes that are no chunk, none of the later ones made when they were safe | cut off, synced |
-| the same, but a later chunk says that they were safe | damage: kept, counted, passed over |
+| the same, but a later chunk or the roster says that they were safe | damage: told, passed over |
 | headers that cannot be read, a whole footer | the footer says the same |
 | neither | the file is renamed to *.damaged, and said so; what was safe keeps its offsets |
 | the newest, all zeros where its headers should be, nothing in it ever safe | removed |
@@ -17,7 +17,7 @@ No segment is written to in two lives: the next message begins another. A segmen
 everything before it is safe, so what is missing between two of them is damage.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -26,6 +26,7 @@ from mypy_extensions import i64
 from penstock.base.chance import Chance
 from penstock.storage.layout.files import Directory, File, read_fully, write_fully
 from penstock.storage.layout.format import ORPHANED, OUTBOX_QUEUE_ID
+from penstock.storage.log.roster import IS_END, IS_STREAM, Entry, read_roster
 from penstock.streams.format import DAMAGED, DATA_AT, parse_name, read_header
 from penstock.streams.headerless import StreamClaims, claims_of, from_footer
 from penstock.streams.log import Retention, StreamLog
@@ -70,6 +71,7 @@ def recover_streams(
     logs = {queue_id: StreamLog(queue_id, wanted[queue_id], chance) for queue_id in wanted}
     unwanted: list[str] = []
     is_changed = False
+    marks = read_roster(directory).marks()
     names = directory.names()
     newest = {found[0]: name for name in names if (found := parse_name(name)) is not None}
     for name in names:
@@ -87,7 +89,10 @@ def recover_streams(
             is_changed = True
         elif log is None:
             unwanted.append(name)
-        elif _recover_segment(directory, log, name, parsed[1], name == newest[parsed[0]], report):
+        elif _recover_segment(
+            directory, log, name, marks.get(parsed, Entry(IS_STREAM, *parsed)),
+            name == newest[parsed[0]], report,
+        ):  # fmt: skip
             is_changed = True
     if is_changed or unwanted:
         directory.sync()
@@ -99,6 +104,17 @@ def recover_streams(
         report.aside.setdefault(int(log.queue_id), []).extend(missing.get(int(log.queue_id), ()))
         _join(log, report)
     return logs, report
+
+
+def listed(logs: Iterable[StreamLog]) -> list[Entry]:
+    """What the roster of the life that begins says of the streams `logs`."""
+    entries: list[Entry] = []
+    for log in logs:
+        for one in log.segments:
+            entries.append(Entry(IS_STREAM, log.queue_id, one.first, one.end, one.next))
+        if log.next > (log.segments[-1].next if log.segments else 0):
+            entries.append(Entry(IS_END, log.queue_id, -1, 0, log.next))
+    return entries
 
 
 def _recall(
@@ -121,11 +137,12 @@ def _recover_segment(
     directory: Directory,
     log: StreamLog,
     name: str,
-    first: int,
+    mark: Entry,
     is_newest: bool,
     report: StreamReport,
 ) -> bool:
-    """One file joins `log`; True if a name was changed."""
+    """One file joins `log`; True if a name was changed. mark: what the roster says of it."""
+    first = int(mark.two)
     claims = StreamClaims(first)
     file = directory.open(name)
     try:
@@ -136,7 +153,7 @@ def _recover_segment(
             segment = StreamSegment(log.queue_id, first, found[1], found[0])
             segment.is_created = True
             if not read_footer(file, segment, size):
-                _scan(file, segment, size, report)
+                _scan(file, segment, size, report, mark)
             if segment.next > segment.first:
                 log.segments.append(segment)
                 return False
@@ -147,16 +164,18 @@ def _recover_segment(
                 log.segments.append(sealed)
                 return False
             claims = claims_of(file, first)
+        claims.believe(mark)
     finally:
         file.close()
-    is_torn = is_newest and not claims.was_safe and not head.strip(b"\0")
-    if found is not None or is_torn:
+    is_torn = is_newest and not head.strip(b"\0")
+    if not claims.was_safe and (found is not None or is_torn):
         # Nothing in it was ever confirmed: its first chunk never got there.
         directory.remove(name)
         return True
     directory.rename(name, name + DAMAGED)
+    part = "header" if found is None else "first chunk"
     report.lines.append(
-        f"the header of stream segment {name} cannot be read; it was renamed to {name}{DAMAGED}"
+        f"the {part} of stream segment {name} cannot be read; it was renamed to {name}{DAMAGED}"
     )
     if claims.was_safe or not is_newest:
         # Of the newest one a crash may have torn the beginning, before anything was confirmed.
@@ -164,15 +183,16 @@ def _recover_segment(
     return True
 
 
-def _scan(file: File, segment: StreamSegment, size: int, report: StreamReport) -> None:
-    """Look at every chunk; cut what is torn; write the footer."""
+def _scan(file: File, segment: StreamSegment, size: int, report: StreamReport, mark: Entry) -> None:
+    """Look at every chunk; cut what is torn; write the footer. What `mark` calls safe was not torn,
+    and its offsets stay taken."""
     at: i64 = DATA_AT
     end: i64 = DATA_AT
     while at < size:
         chunk = chunk_at(file, segment, at, size)
         if chunk is None:
             later = next_whole(file, segment, at + 8, size)
-            if later < 0 or not was_safe(file, segment, later, size, at):
+            if later < 0 or not (at < mark.safe_to or was_safe(file, segment, later, size, at)):
                 break
             at = later
             continue
@@ -190,6 +210,9 @@ def _scan(file: File, segment: StreamSegment, size: int, report: StreamReport) -
         report.cut_bytes += int(size - end)
         file.truncate(int(end))
     segment.end = end
+    if segment.first < segment.next < mark.safe_next:
+        offsets = (int(segment.next), int(mark.safe_next))
+        report.aside.setdefault(int(segment.queue_id), []).append(offsets)
     file.sync()
     segment.synced_to = segment.end
     segment.synced_next = segment.next

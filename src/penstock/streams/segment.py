@@ -26,9 +26,9 @@ class StreamSegment:
     """first, next: offsets of its first message and behind its last; end: of its chunks in the
     file; synced_to: up to where that is on the disk, as far as the mode of the store wants it;
     synced_next: the offset there; safe_to: up to where a sync is known to have covered it;
-    last_us: when its last message came; last_count: messages in its last chunk; is_sealed: it takes
-    no more; is_gone: its file is or will be removed; firsts, places, times: the index, of every
-    chunk INDEX_STEP_BYTES behind another."""
+    safe_next: the offset there; last_us: when its last message came; last_count: messages in its
+    last chunk; is_sealed: it takes no more; is_gone: its file is or will be removed; firsts,
+    places, times: the index, of every chunk INDEX_STEP_BYTES behind another."""
 
     __slots__ = (
         "end",
@@ -45,6 +45,7 @@ class StreamSegment:
         "next",
         "places",
         "queue_id",
+        "safe_next",
         "safe_to",
         "seed",
         "synced_next",
@@ -65,6 +66,7 @@ class StreamSegment:
         self.end: i64 = DATA_AT
         self.synced_to: i64 = 0
         self.safe_to: i64 = 0
+        self.safe_next: i64 = first
         self.synced_next: i64 = first
         self.last_us: i64 = 0
         self.last_count: i64 = 0

@@ -32,11 +32,11 @@ SCARCE: Final = f"a batch waits until there are handles again: {MORE_HANDLES}"
 
 class StoreRegistry(StoreOwner):
     """stores: by virtual host, none for a broker in memory; opener: opens the store of a new
-    virtual host, None in memory; failure: why nothing is confirmed any more, "" while it is; meter:
-    what is written between two looks at the disk; sync_rule, wait_ns: of every store; scratch:
-    stores of transient logs, by virtual host, made by scratch_opener when a queue that is not
-    durable pages for the first time; by_name: all stores; paging: who pages, None if there is none;
-    transactions: staged messages and commits."""
+    virtual host, None in memory; marker: notes on the disk whether one is deleted; failure: why
+    nothing is confirmed any more, "" while it is; meter: what is written between two looks at the
+    disk; sync_rule, wait_ns: of every store; scratch: stores of transient logs, by virtual host,
+    made by scratch_opener when a queue that is not durable pages for the first time; by_name: all
+    stores; paging: who pages, None if there is none; transactions: staged messages and commits."""
 
     def __init__(self, context: Context, alarms: AlarmManager) -> None:
         self.stores: dict[str, StoreActor] = {}
@@ -46,6 +46,7 @@ class StoreRegistry(StoreOwner):
         self.scratch_opener: Callable[[str], None] | None = None
         self.failure = ""
         self.opener: Callable[[str], None] | None = None
+        self.marker: Callable[[str, bool], None] | None = None
         self.sync_rule = SYNC_ALWAYS
         self.wait_ns = 0
         self._context = context
@@ -60,6 +61,17 @@ class StoreRegistry(StoreOwner):
         """A new virtual host gets its store before anybody can open it."""
         if self.opener is not None:
             self.opener(name)
+
+    def vhost_gone(self, name: str) -> None:
+        """The directory of a virtual host that was deleted goes when nobody has it open any more,
+        unless there is one of that name again by then."""
+        if self.marker is not None:
+            self.marker(name, True)
+
+    def vhost_is_back(self, name: str) -> None:
+        """A virtual host that was deleted in this life, and goes on with what its store has."""
+        if self.marker is not None:
+            self.marker(name, False)
 
     # -- opening ---------------------------------------------------------------------------------
 

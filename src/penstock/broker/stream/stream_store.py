@@ -16,15 +16,19 @@ from penstock.broker.store.group_commit import GroupCommit, StoreOwner
 from penstock.broker.store.write_request import WriteLane, WriteRequest
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
-from penstock.flow.due import DueLine
+from penstock.flow.due import DueLine, Timer
 from penstock.flow.gate import Gate
 from penstock.protocol.content import Message
 from penstock.storage.log.job import Job
+from penstock.storage.log.roster import IS_STREAM, Entry
 from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import StreamLog
+from penstock.streams.segment import StreamSegment
 
 NS_PER_US: Final = 1000
+FLUSH_NS: Final = 1_000_000_000
+"""A killed broker has left word of what was safe so long before, or longer ago."""
 
 
 class StreamLane(WriteLane):
@@ -57,11 +61,29 @@ def identity_of(name: str) -> str:
     return "store:" + name + ":streams"
 
 
+def mark_of(segment: StreamSegment) -> Entry:
+    """What the roster is told of `segment`: how far it is safe."""
+    return Entry(IS_STREAM, segment.queue_id, segment.first, segment.safe_to, segment.safe_next)
+
+
 class StreamStore(GroupCommit):
     """handles: its files; lanes: of its streams, by queue id; changed: logs with something to
-    write; wants_sync: what was written without a sync is synced now."""
+    write; wants_sync: what was written without a sync is synced now; loose: segments with chunks
+    behind the last sync; fresh: those of which more is safe than a killed broker would leave word
+    of, which goes along when `flush` is due."""
 
-    __slots__ = ("changed", "content_bytes", "handles", "lanes", "syncing", "wants_sync")
+    __slots__ = (
+        "changed",
+        "content_bytes",
+        "flush",
+        "fresh",
+        "handles",
+        "is_flush_due",
+        "lanes",
+        "loose",
+        "syncing",
+        "wants_sync",
+    )
 
     def __init__(
         self,
@@ -80,6 +102,10 @@ class StreamStore(GroupCommit):
         self.content_bytes: i64 = 0
         self.syncing = Syncing(self._sync_due, dues)
         self.wants_sync = False
+        self.loose: dict[StreamSegment, None] = {}
+        self.fresh: dict[StreamSegment, None] = {}
+        self.flush = Timer(self._flush_due)
+        self.is_flush_due = False
 
     # -- streams ---------------------------------------------------------------------------------
 
@@ -149,11 +175,15 @@ class StreamStore(GroupCommit):
         return self.content_bytes
 
     def has_work(self) -> bool:
-        return self.wants_sync or len(self.changed) > 0
+        return self.wants_sync or self.is_flush_due or len(self.changed) > 0
 
     def take_batch(self, has_requests: bool) -> Job | None:
         batch = StreamBatch(self.handles)
         batch.is_prompt = self.syncing.is_prompt or self.wants_sync
+        if self.is_flush_due:
+            self.is_flush_due = False
+            batch.marks = [mark_of(segment) for segment in self.fresh if not segment.is_gone]
+            self.fresh = {}
         for log in self.changed:
             log.take(batch)
         self.changed = {}
@@ -165,7 +195,7 @@ class StreamStore(GroupCommit):
         is_sync = batch.has_to_sync()
         if is_sync:
             self.wants_sync = False
-        self.syncing.submitted(is_sync, True, self.sync_times.began_ns)
+        self.syncing.submitted(is_sync, len(batch.chunks) > 0, self.sync_times.began_ns)
 
     def _sync_due(self, now_ns: int) -> None:
         self.wants_sync = True
@@ -192,6 +222,27 @@ class StreamStore(GroupCommit):
             if lane is not None:
                 lane.log.done(deed)
                 lane.queue.wake()
+        if self.handles.roster.is_begun:
+            self._note_safe(batch)
+
+    def _note_safe(self, batch: StreamBatch) -> None:
+        """What `batch` has made safe is said a moment later: the last chunk of a stream has none
+        behind it that would."""
+        for deed in batch.chunks:
+            self.loose[deed.segment] = None
+        if not batch.is_synced or not self.loose:
+            return
+        for segment in self.loose:
+            segment.safe_to = segment.synced_to
+            segment.safe_next = segment.synced_next
+            self.fresh[segment] = None
+        self.loose = {}
+        if self.flush.due_ns < 0:
+            self.dues.put(self.flush, self.line.clock.monotonic_ns() + FLUSH_NS)
+
+    def _flush_due(self, now_ns: int) -> None:
+        self.is_flush_due = True
+        self.wake()
 
     def answered(self, lane: WriteLane) -> None:
         assert isinstance(lane, StreamLane), "classic queues have their own store"

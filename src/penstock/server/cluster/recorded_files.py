@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from penstock.base.errors import OperatorError
+from penstock.replication.operations import REMOVE_FOLDER
 from penstock.server.cluster.catalogue_replica import RecordedDb
 from penstock.server.cluster.committed_disk import CommittedDisk
 from penstock.server.cluster.recorder import (
@@ -52,6 +53,13 @@ class RecordedFiles(LocalFiles):
 
     def remove(self, path: Path) -> None:
         take_away(path, self.recorder)
+
+    def remove_folder(self, path: Path) -> None:
+        self.recorder.check()
+        had = path.exists()
+        super().remove_folder(path)
+        if had and not path.exists():
+            self.recorder.add(REMOVE_FOLDER, self.recorder.path_of(path))
 
     def database(self, path: Path) -> MetadataDb:
         return RecordedDb(path, self.recorder)

@@ -6,6 +6,7 @@
     DIR/vhosts/NAME/persistent  messages of durable queues
     DIR/vhosts/NAME/transient   messages that rest on disk for want of memory; emptied at the start
     DIR/INVENTORY               which files there were at the last clean stop, see inventory
+    DIR/vhosts/NAME/DELETED     there is no such virtual host: its directory goes at the next stop
     DIR/parked                  publishes that wait for queues which take nothing; emptied likewise
 
 Readable by its owner alone: password hashes and messages are in it. Nothing in a directory is
@@ -21,6 +22,8 @@ UNSYNCED   nothing was synced while it ran (mode none): after a crash nothing is
 
 import fcntl
 import os
+import shutil
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -30,11 +33,13 @@ from penstock.base.errors import OperatorError
 from penstock.server.disk.local_files import LOCAL, LocalFiles
 from penstock.server.disk.whole_file import sync_directory
 from penstock.server.machine.reserve_file import NAME as RESERVE
+from penstock.storage.log.job import Job
 
 PERSISTENT: Final = "persistent"
 STREAMS: Final = "streams"
 CLEAN: Final = "CLEAN"
 UNSYNCED: Final = "UNSYNCED"
+DELETED: Final = "DELETED"
 
 
 def take_clean(path: Path, files: LocalFiles = LOCAL) -> bool:
@@ -64,6 +69,46 @@ def mark_unsynced(path: Path, is_lazy: bool, files: LocalFiles = LOCAL) -> None:
         files.write_whole(path / UNSYNCED, b"")
     elif is_unsynced(path):
         files.remove(path / UNSYNCED)
+
+
+class MarkDeleted(Job):
+    """Notes that the virtual host with the directory `path` is deleted, or is there again."""
+
+    __slots__ = ("files", "is_deleted", "path")
+
+    def __init__(self, path: Path, is_deleted: bool, files: LocalFiles) -> None:
+        self.path = path
+        self.is_deleted = is_deleted
+        self.files = files
+
+    def run(self) -> None:
+        if self.is_deleted:
+            self.files.write_whole(self.path / DELETED, b"")
+        elif (self.path / DELETED).exists():
+            self.files.remove(self.path / DELETED)
+
+
+def remove_deleted(directory: Path, names: Iterable[str], files: LocalFiles = LOCAL) -> list[Path]:
+    """Remove the directories of virtual hosts that were deleted, which nobody has open; those that
+    stay, because something of them cannot be removed. names: of the virtual hosts there are.
+
+    Raises: OSError."""
+    folders = directory / "vhosts"
+    wanted = {vhost_folder(name) for name in names}
+    left: list[Path] = []
+    for path in sorted(folders.iterdir()) if folders.is_dir() else ():
+        if not (path / DELETED).exists():
+            continue
+        if path.name in wanted:
+            files.remove(path / DELETED)
+            continue
+        # The mark goes last: what is cut short is done again.
+        shutil.rmtree(path / "transient", ignore_errors=True)
+        for folder in (path / PERSISTENT, path / STREAMS, path):
+            files.remove_folder(folder)
+        if path.exists():
+            left.append(path)
+    return left
 
 
 LAYOUT: Final = 1

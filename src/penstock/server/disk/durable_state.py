@@ -14,7 +14,7 @@ from penstock.broker.admin.restore import Restored, restore
 from penstock.broker.broker import Broker
 from penstock.broker.vhost.catalogue_rows import StoredCatalogue
 from penstock.broker.vhost.metadata_store import MetadataStore
-from penstock.server.disk.data_directory import DataDirectory
+from penstock.server.disk.data_directory import DataDirectory, remove_deleted
 from penstock.server.disk.disk_files import DiskDirectory, FileReclaimer
 from penstock.server.disk.disk_thread import DiskThread
 from penstock.server.disk.inventory import (
@@ -146,6 +146,7 @@ class DurableState:
         self.stores = StoreBoot(broker, self.directory, self.disk, self.freeing)
         self.streams = StreamBoot(broker, self.directory, self.disk, self.freeing)
         self.stores.queue_id_known = self.streams.queue_id_known = kept.queue_id_max
+        self._remove_deleted()
         kept_files = self._take_inventory(broker)
         # Each takes from its own what it has compared.
         self.stores.kept, self.streams.kept = dict(kept_files), dict(kept_files)
@@ -171,6 +172,17 @@ class DurableState:
         for note in restored.notes:
             broker.log.warning(note)
         return restored
+
+    def _remove_deleted(self) -> None:
+        """Directories of virtual hosts that were deleted, which are not open yet, or any more."""
+        log = self.stores.broker.log
+        try:
+            left = remove_deleted(self.directory.path, self.stores.broker.vhosts, self.files)
+        except OSError as error:
+            log.error("the directory of a deleted virtual host cannot be removed", error)
+            return
+        for path in left:
+            log.warning(f"{path} is of a deleted virtual host and cannot be removed")
 
     def _take_inventory(self, broker: Broker) -> Inventory:
         try:
@@ -227,6 +239,7 @@ class DurableState:
                 self.stores.close()
                 self.streams.close()
                 self._leave_inventory()
+                self._remove_deleted()
         self.freeing.close()
         self.database.close()
         self.directory.close()

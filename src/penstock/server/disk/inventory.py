@@ -3,10 +3,11 @@
     DIR/INVENTORY    a checksum, and JSON: files of every virtual host, and where its streams end
 
 It is written when everything else is safe, and the next start keeps only the ends of streams of it,
-before it changes anything: after a kill nobody knows which files there should be, but an offset
-that was given once stays taken (reliability F14).
+before it changes anything: after a kill the rosters of the stores say which files there should be
+(storage/log/roster), and an offset that was given once stays taken (reliability F14).
 """
 
+import os
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,9 +18,19 @@ import msgspec
 from msgspec import Struct
 
 from penstock.base.errors import OperatorError
+from penstock.server.disk.disk_files import ReadOnlyDirectory
 from penstock.server.disk.local_files import LOCAL, LocalFiles
-from penstock.storage.layout.format import OUTBOX_QUEUE_ID, acks_name, log_name
+from penstock.storage.layout.format import DAMAGED, ORPHANED, OUTBOX_QUEUE_ID, acks_name, log_name
 from penstock.storage.log.log import MessageLog
+from penstock.storage.log.roster import (
+    IS_ACKED,
+    IS_END,
+    IS_LOG,
+    IS_STREAM,
+    UNKNOWN,
+    Entry,
+    read_roster,
+)
 from penstock.streams.format import file_name
 from penstock.streams.log import StreamLog
 
@@ -27,6 +38,11 @@ INVENTORY: Final = "INVENTORY"
 NAMED_MAX: Final = 20
 """Files that are named one by one when they are gone; of more, how many they are."""
 IS_GONE: Final = "is not there, and was at the last clean stop"
+WAS_THERE: Final = "is not there, and was when the broker ran last"
+MAY_BE_GONE: Final = (
+    "is not there; if it was not removed just before the machine stopped without a clean end"
+)
+AGAIN: Final = "messages of its segment that were acknowledged come again"
 BACK: Final = "put it back from a copy while the broker is stopped"
 
 
@@ -56,18 +72,65 @@ Inventory = dict[str, VhostFiles]
 class Missing:
     """What an inventory has and a folder has not. lost: messages, by queue number; offsets: of each
     stream, by queue number, first ones and those behind the last; files: name, and what is said of
-    it."""
+    it; unsure: the same, where it may have been removed for good."""
 
     lost: dict[int, int] = field(default_factory=dict)
     offsets: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     files: list[tuple[str, str]] = field(default_factory=list)
+    unsure: list[tuple[str, str]] = field(default_factory=list)
 
     def words(self) -> list[str]:
         """For the log, a line each."""
-        lines = [f"{name} {text}" for name, text in self.files[:NAMED_MAX]]
-        if len(self.files) > NAMED_MAX:
-            lines.append(f"{len(self.files) - NAMED_MAX} more files are not there")
+        gone = [*self.files, *self.unsure]
+        lines = [f"{name} {text}" for name, text in gone[:NAMED_MAX]]
+        if len(gone) > NAMED_MAX:
+            lines.append(f"{len(gone) - NAMED_MAX} more files are not there")
         return lines
+
+    def add_listed(self, path: Path, machine: bytes) -> None:
+        """What the roster in `path` has and the folder has not. machine: of this start of it."""
+        if not path.is_dir():
+            return
+        kept = read_roster(ReadOnlyDirectory(str(path)))
+        names = {one.removesuffix(DAMAGED).removesuffix(ORPHANED) for one in os.listdir(path)}
+        if kept.machine == UNKNOWN:
+            return
+        said = {name for name, _ in self.files}
+        is_sure = kept.machine == machine
+        for entry in kept.entries:
+            for name, text in _listed(entry):
+                if name in names or name in said:
+                    continue
+                if is_sure:
+                    self.files.append((name, f"{WAS_THERE}: {text}; {BACK}"))
+                else:
+                    self.unsure.append((name, f"{MAY_BE_GONE}: {text}"))
+                if is_sure and entry.kind == IS_STREAM:
+                    self._lose(int(entry.one), int(entry.two), int(entry.safe_next))
+            if entry.kind in (IS_STREAM, IS_END):
+                # Whatever has become of the file, its offsets were given.
+                end = max(int(entry.two), int(entry.safe_next))
+                self.offsets.setdefault(int(entry.one), []).append((end, end))
+
+    def _lose(self, queue_id: int, first: int, behind: int) -> None:
+        if behind > first:
+            self.lost[queue_id] = self.lost.get(queue_id, 0) + behind - first
+            self.offsets.setdefault(queue_id, []).append((first, behind))
+
+
+def _listed(entry: Entry) -> list[tuple[str, str]]:
+    """The files that `entry` says there are, and what is gone without them."""
+    if entry.kind in (IS_LOG, IS_ACKED):
+        count = f"up to {entry.safe_next} messages" if entry.safe_next > 0 else "its messages"
+        files = [(log_name(entry.one), f"{count} are gone, of which queues is not known")]
+        if entry.kind == IS_ACKED:
+            files.append((acks_name(entry.one), AGAIN))
+        return files
+    if entry.kind == IS_STREAM:
+        last = f"..{entry.safe_next - 1}" if entry.safe_next > entry.two else " and those behind it"
+        text = f"messages {entry.two}{last} of a stream are gone"
+        return [(file_name(entry.one, entry.two), text)]
+    return []
 
 
 def missing_segments(files: VhostFiles, path: Path) -> Missing:
@@ -82,8 +145,7 @@ def missing_segments(files: VhostFiles, path: Path) -> Missing:
         found.files.append((name, f"{IS_GONE}: {gone}; {BACK}"))
     for name in files.acks:
         if not (path / name).exists():
-            gone = "messages of its segment that were acknowledged come again"
-            found.files.append((name, f"{IS_GONE}: {gone}; {BACK}"))
+            found.files.append((name, f"{IS_GONE}: {AGAIN}; {BACK}"))
     return found
 
 

@@ -5,6 +5,7 @@ Not what nobody wants to have elsewhere: lock, audit, what is parked, and what i
 """
 
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -38,6 +39,10 @@ class LocalFiles:
         """Safe when this returns. Raises: FileNotFoundError."""
         os.unlink(path)
         sync_directory(path.parent)
+
+    def remove_folder(self, path: Path) -> None:
+        """With all that is in it, as far as it can be removed; whether it was, its owner sees."""
+        shutil.rmtree(path, ignore_errors=True)
 
     def database(self, path: Path) -> MetadataDb:
         """Raises: OperatorError."""

@@ -41,14 +41,15 @@ from penstock.server.disk.inventory import (
     write_inventory,
 )
 from penstock.server.disk.metadata_db import MetadataDb
-from penstock.server.machine.machine import SystemChance
+from penstock.server.machine.machine import SystemChance, machine_start
 from penstock.storage.check.check import check
 from penstock.storage.check.check_segment import StoreFacts
 from penstock.storage.check.findings import Findings
 from penstock.storage.check.offline import StoreStats, compact_all, files_bytes, store_stats
 from penstock.storage.check.overlay import OverlayDirectory
 from penstock.storage.layout.format import MARKS_QUEUE_ID, OUTBOX_QUEUE_ID
-from penstock.storage.recovery.recovery import Recovered, recover
+from penstock.storage.log.roster import disown
+from penstock.storage.recovery.recovery import Recovered, listed, recover
 from penstock.streams.check import check_streams
 from penstock.streams.stats import StreamStats, found_stats
 
@@ -181,14 +182,14 @@ class OfflineStores:
         return directory, recovered
 
     def missing(self) -> list[OneStore]:
-        """Virtual hosts with durable queues or files at the last clean stop, and no folder."""
+        """Virtual hosts with durable queues, or files at the last clean stop, and no folder."""
         kept = self.kept()
         names = {row.vhost for row in kept.queues}
         names |= {name for name, one in self._inventory().items() if one.segments or one.streams}
         found: list[OneStore] = []
         for name in sorted(names):
             path = self.path / "vhosts" / vhost_folder(name)
-            if not path.is_dir():
+            if not (path / PERSISTENT).is_dir():
                 queues = {row.queue_id: row.name for row in kept.queues if row.vhost == name}
                 found.append(OneStore(name, path, queues))
         return found
@@ -206,8 +207,13 @@ class OfflineStores:
         files = self._inventory().get(store.vhost, VhostFiles())
         segments = missing_segments(files, store.path / PERSISTENT)
         streams = missing_streams(files, store.path / STREAMS)
+        machine = machine_start()
+        segments.add_listed(store.path / PERSISTENT, machine)
+        streams.add_listed(store.path / STREAMS, machine)
         for name, text in (*segments.files, *streams.files):
             findings.damage(name, text)
+        for name, text in (*segments.unsure, *streams.unsure):
+            findings.note(name, text)
         findings.lost_count += sum(segments.lost.values()) + sum(streams.lost.values())
         if self.inventory_fault:
             findings.damage(INVENTORY, self.inventory_fault)
@@ -216,9 +222,10 @@ class OfflineStores:
 
     def check(self, store: OneStore) -> Findings:
         """Read everything. Raises: OSError, OperatorError for an unknown format."""
-        if not store.path.is_dir():
+        if not (store.path / PERSISTENT).is_dir():
+            path = store.path / PERSISTENT if store.path.is_dir() else store.path
             findings = Findings()
-            findings.damage(".", no_folder(store.path, len(store.names)))
+            findings.damage(".", no_folder(path, len(store.names)))
             self._missing(store, findings)
             return findings
         directory, recovered = self._look(store)
@@ -281,6 +288,7 @@ class OfflineStores:
                 "check`, then start the broker once, which says what is lost and pauses the queues"
             )
         directory = DiskDirectory(str(path / PERSISTENT))
+        disown(directory)
         before = files_bytes(directory)
         trusts_footers = store.trusts_footers
         inventory = self._inventory()
@@ -297,6 +305,8 @@ class OfflineStores:
             trusts_footers,
         )
         mark_unsynced(path, False)
+        roster = recovered.log.handles.roster
+        roster.begin(machine_start(), listed(recovered.log, directory))
         damaged = compact_all(recovered.log)
         if is_clean:
             found = store_files(recovered.log, path / PERSISTENT)

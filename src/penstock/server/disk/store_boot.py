@@ -19,7 +19,7 @@ from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.gathering import WAIT_NS
-from penstock.broker.store.store_actor import StoreActor
+from penstock.broker.store.store_actor import StoreActor, Unwatched
 from penstock.broker.stream.stream_actor import StreamActor, streams_of
 from penstock.broker.transaction.outbox_restore import restore_outbox
 from penstock.queues.rules import NEVER
@@ -27,6 +27,7 @@ from penstock.server.disk.data_directory import (
     PERSISTENT,
     STREAMS,
     DataDirectory,
+    MarkDeleted,
     is_unsynced,
     leave_clean,
     mark_unsynced,
@@ -43,11 +44,14 @@ from penstock.server.disk.inventory import (
     stream_files,
 )
 from penstock.server.disk.recovery_words import store_words, stream_words
+from penstock.server.machine.machine import machine_start
 from penstock.storage.layout.format import MARKS_QUEUE_ID, OUTBOX_QUEUE_ID
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.log import MessageLog
-from penstock.storage.recovery.recovery import empty, recover
+from penstock.storage.log.roster import disown
+from penstock.storage.recovery.recovery import empty, listed, recover
 from penstock.streams.handles import StreamHandles
+from penstock.streams.recovery import listed as listed_streams
 from penstock.streams.recovery import recover_streams
 
 
@@ -55,7 +59,8 @@ class VhostBoot:
     """Opens what every virtual host has on the disk. what: for errors; folder: below its own;
     count: messages that came back; queue_id_max: the highest of all that was found; queue_id_known:
     the highest that was ever given, as far as the catalogue says; kept: what there was at the last
-    clean stop, until it is compared; left: what there is at this one, of what could be closed.
+    clean stop, until it is compared; left: what there is at this one, of what could be closed;
+    machine: of this start of it.
 
     Raises: OperatorError that names the directory."""
 
@@ -75,6 +80,7 @@ class VhostBoot:
         self.queue_id_known = OUTBOX_QUEUE_ID
         self.kept: Inventory = {}
         self.left: Inventory = {}
+        self.machine = machine_start()
 
     def open_all(self) -> None:
         for name in list(self.broker.vhosts):
@@ -117,16 +123,22 @@ class StreamBoot(VhostBoot):
             for actor in streams_of(self.broker.vhosts[name].queues.values())
             if actor.queue_id > 0
         }
-        directory = self.files.directory(path, self.freeing)
-        wanted = {number: one.retention(False) for number, one in actors.items()}
         missing = missing_streams(self.kept.get(name, VhostFiles()), path)
+        missing.add_listed(path, self.machine)
+        if actors and not path.exists():
+            self.broker.log.warning(no_folder(path, len(actors)))
+        directory = self.files.directory(path, self.freeing)
+        disown(directory)
+        wanted = {number: one.retention(False) for number, one in actors.items()}
         logs, report = recover_streams(
             directory, self.broker.chance, wanted, self.queue_id_known, missing.offsets
         )
         for line in missing.words():
             self.broker.log.warning(f"{path}: {line}")
         self.queue_id_max = max(self.queue_id_max, report.queue_id_max)
-        store = self.broker.streams.open(name, StreamHandles(directory), self.disk)
+        handles = StreamHandles(directory)
+        handles.roster.begin(self.machine, listed_streams(logs.values()))
+        store = self.broker.streams.open(name, handles, self.disk)
         for queue_id, actor in actors.items():
             log = logs[queue_id]
             actor.keep_in(store, log, False)
@@ -184,6 +196,7 @@ class StoreBoot(VhostBoot):
     def open(self) -> None:
         """Open the stores of all virtual hosts, and fill their durable queues."""
         self.broker.stores.opener = self.open_vhost
+        self.broker.stores.marker = self.mark_deleted
         self.broker.stores.scratch_opener = self.open_scratch
         rule = self.broker.stores.sync_rule
         if rule.mode == ALWAYS:
@@ -199,6 +212,7 @@ class StoreBoot(VhostBoot):
 
     def _open(self, name: str, path: Path) -> None:
         missing = missing_segments(self.kept.get(name, VhostFiles()), path / PERSISTENT)
+        missing.add_listed(path / PERSISTENT, self.machine)
         is_clean = take_clean(path, self.files)
         if (path / TRANSIENT).exists():
             empty(DiskDirectory(str(path / TRANSIENT)))
@@ -207,8 +221,10 @@ class StoreBoot(VhostBoot):
             for actor in self.broker.queues_in(name)
             if actor.queue_id > 0 and not actor.has_own_log
         }
+        directory = self.files.directory(path / PERSISTENT, self.freeing)
+        disown(directory)
         recovered = recover(
-            self.files.directory(path / PERSISTENT, self.freeing),
+            directory,
             self.broker.chance,
             self.broker.config.store_segment_bytes,
             {*queues, MARKS_QUEUE_ID, *self._outboxes(name)},
@@ -216,6 +232,8 @@ class StoreBoot(VhostBoot):
             spares_max=self.broker.config.store_spare_segments,
             queue_id_known=self.queue_id_known,
         )
+        roster = recovered.log.handles.roster
+        roster.begin(self.machine, listed(recovered.log, directory))
         mark_unsynced(path, self.broker.stores.sync_rule.mode == NONE, self.files)
         store = self.broker.stores.open(name, recovered.log, self.disk)
         self.paths[name] = path
@@ -312,6 +330,10 @@ class StoreBoot(VhostBoot):
             is_scratch=True,
         )
         self.broker.stores.open_scratch(name, log, self.disk)
+
+    def mark_deleted(self, name: str, is_deleted: bool) -> None:
+        """Behind everything that the disk has been given for the virtual host `name`."""
+        self.disk.submit(MarkDeleted(self.paths[name], is_deleted, self.files), Unwatched())
 
     def failure(self) -> str:
         """Why nothing is confirmed any more, "" while it is."""

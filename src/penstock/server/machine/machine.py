@@ -3,6 +3,7 @@
 import os
 import secrets
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import psutil
@@ -26,6 +27,15 @@ def process_age_s() -> float:
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
     except (OSError, ValueError, IndexError, AttributeError):
         return 0.0
+
+
+def machine_start() -> bytes:
+    """Eight bytes that are of this start of the machine, and the same in all containers on it;
+    zeros where the system does not say. Linux only."""
+    try:
+        return sha256(Path("/proc/sys/kernel/random/boot_id").read_bytes()).digest()[:8]
+    except OSError:
+        return bytes(8)
 
 
 class SystemChance(Chance):

@@ -11,6 +11,7 @@ from penstock.storage.check.findings import Findings
 from penstock.storage.layout.files import Directory
 from penstock.storage.layout.format import ORPHANED, acks_name, is_spare, log_name, number_of
 from penstock.storage.layout.segment import Segment
+from penstock.storage.log.roster import ROSTERS
 
 ORPHAN_TEXT: Final = "the catalogue had never heard of its queues; a start has set it aside"
 
@@ -28,7 +29,7 @@ def check(directory: Directory, facts: StoreFacts) -> Findings:
             findings.note(name, ORPHAN_TEXT)
         elif is_spare(name):
             findings.note(name, "a file to be used again: nothing in it counts, a start removes it")
-        elif number_of(name) < 0:
+        elif number_of(name) < 0 and name not in ROSTERS:
             findings.note(name, "no file of the store; the broker leaves it alone")
     strangers: dict[int, int] = {}
     others: list[Segment] = []

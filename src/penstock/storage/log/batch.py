@@ -17,6 +17,7 @@ from penstock.storage.layout.pieces import Pieces
 from penstock.storage.layout.segment import Segment
 from penstock.storage.log.handles import Handles
 from penstock.storage.log.job import Job
+from penstock.storage.log.roster import IS_ACKED, IS_LOG, UNSAID
 
 
 class SegmentWrite:
@@ -33,12 +34,14 @@ class SegmentWrite:
 
 
 class AckDeed:
-    """Bytes for the file of acknowledgements of one segment; at: 0 for a file that is new."""
+    """Bytes for the file of acknowledgements of one segment; at: 0 for a file that is new; live:
+    messages that count in the segment, UNSAID when nobody is to be told."""
 
-    __slots__ = ("at", "data", "is_created", "number")
+    __slots__ = ("at", "data", "is_created", "live", "number")
 
-    def __init__(self, number: i64, at: i64, data: bytes) -> None:
+    def __init__(self, number: i64, at: i64, data: bytes, live: i64) -> None:
         self.number: i64 = number
+        self.live: i64 = live
         self.at: i64 = at
         self.data = data
         self.is_created = at > 0
@@ -95,6 +98,8 @@ class Batch(Job):
             self._write_again()
         handles.spares.has_no_room = False
         self.remove_acks()
+        if self.is_last:
+            handles.roster.end()
 
     def _finds_more(self, error: OSError) -> bool:
         """Whether what was missing could be had from what is kept for speed alone."""
@@ -152,6 +157,8 @@ class Batch(Job):
             file = handles.acks(deed.number, deed.is_created)
             deed.is_created = True
             write_fully(file, deed.at, deed.data)
+            if deed.live != UNSAID:
+                handles.roster.note(IS_ACKED, deed.number, 0, deed.live)
         if self.is_last or self.syncs_acks:
             handles.sync_acks()
 
@@ -168,6 +175,7 @@ class Batch(Job):
             write_fully(file, segment.end, footer)
             if segment.was_used:
                 cut_behind(file, segment.end + len(footer))
+            handles.roster.note(IS_LOG, segment.number, 0, segment.live)
             if self.is_last:
                 handles.written(segment)
 

@@ -10,6 +10,7 @@ from penstock.storage.layout.files import Directory, File, SyncFailed, is_scarce
 from penstock.storage.layout.format import acks_name, log_name
 from penstock.storage.layout.segment import Segment
 from penstock.storage.log.recycled import RecycledSegments
+from penstock.storage.log.roster import IS_ACKED, IS_LOG, Roster
 
 OPEN_FILES: Final = STORE_OPEN_FILES.default
 ACK_FILES: Final = 8
@@ -27,7 +28,7 @@ class Handles:
     failed, nothing is written any more; is_scratch: nothing is synced; is_lazy: it is synced at the
     end only, until which dirty handles may be closed; owed: numbers of those that were; owed_acks:
     numbers of acknowledgements that were never synced, for the end of a clean stop; spares: files
-    to be used again."""
+    to be used again; roster: of the files there are."""
 
     __slots__ = (
         "ack_files",
@@ -42,11 +43,13 @@ class Handles:
         "orphans",
         "owed",
         "owed_acks",
+        "roster",
         "spares",
     )
 
     def __init__(self, directory: Directory, is_scratch: bool, spares: RecycledSegments) -> None:
         self.directory = directory
+        self.roster = Roster(directory)
         self.spares = spares
         self.is_scratch = is_scratch
         self.files: dict[int, File] = {}
@@ -79,6 +82,7 @@ class Handles:
             segment.was_used = True
         segment.is_created = True
         self.is_directory_dirty = True
+        self.roster.note(IS_LOG, segment.number, 0)
         return file
 
     def acks(self, number: i64, is_created: bool) -> File:
@@ -91,6 +95,7 @@ class Handles:
             else:
                 file = self.directory.create(name)
                 self.has_loose_names = True
+                self.roster.note(IS_ACKED, number, 0)
             if len(self.ack_files) >= ACK_FILES:
                 self.ack_files.pop(next(iter(self.ack_files))).close()
         self.ack_files[int(number)] = file
@@ -211,6 +216,7 @@ class Handles:
         self.forget(segment.number)
         if not segment.is_created:
             return
+        self.roster.drop(segment.number, 0)
         # Without syncs the new name would never be safe.
         if self.is_scratch or self.is_lazy or not self.spares.keep(segment):
             self.directory.remove(log_name(segment.number))

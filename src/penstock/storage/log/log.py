@@ -42,6 +42,7 @@ from penstock.storage.log.batch import AckDeed, Batch, SegmentWrite
 from penstock.storage.log.handles import Handles
 from penstock.storage.log.reading import Found, ReadJob, TableCache, plan_run
 from penstock.storage.log.recycled import RecycledSegments
+from penstock.storage.log.roster import UNSAID
 
 __all__ = ["Batch", "MessageLog", "QueueIndex", "ReadJob"]
 
@@ -74,6 +75,7 @@ class MessageLog:
         "next_number",
         "open_size",
         "queues",
+        "said",
         "segment_bytes",
         "segments",
         "spares",
@@ -99,6 +101,7 @@ class MessageLog:
         self.acking: dict[Segment, None] = {}
         self.dead: list[Segment] = []
         self.fresh: dict[Segment, None] = {}
+        self.said: dict[Segment, None] = {}
         self.wants_ack_sync = False
         self.spares = RecycledSegments(directory, segment_bytes, spares_max)
         self.handles = Handles(directory, is_scratch, self.spares)
@@ -463,6 +466,7 @@ class MessageLog:
             if not segment.is_gone and not segment.is_sealed:
                 write_slot(segment, SAFE, 0, 0, segment.synced_to)
                 self.acking[segment] = None
+                self.said[segment] = None
         self.fresh = {}
 
     def _take_acks(self) -> list[AckDeed]:
@@ -477,10 +481,12 @@ class MessageLog:
             writer = segment.acks
             if writer is not None and not segment.is_gone:
                 data = writer.getvalue()
-                deeds.append(AckDeed(segment.number, segment.acks_end, data))
+                live: i64 = segment.live if segment in self.said else UNSAID
+                deeds.append(AckDeed(segment.number, segment.acks_end, data, live))
                 segment.acks_end += len(data)
             segment.acks = None
         self.acking = {}
+        self.said = {}
         return deeds
 
     def _settle_copy(self, segment: Segment, index: QueueIndex, position: i64) -> None:

@@ -36,6 +36,7 @@ from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.segment import Run, Segment
 from penstock.storage.layout.tables import rows_of
 from penstock.storage.log.log import MessageLog
+from penstock.storage.log.roster import IS_ACKED, IS_LOG, Entry
 from penstock.storage.recovery.old_segment import OldSegment
 
 
@@ -232,6 +233,17 @@ def recover(
     log.next_number = max([0, *numbers, *map(number_aside, names)]) + 1
     _clear(directory, numbers, {int(number) for number in log.segments}, names)
     return Recovered(log, {key: log.queues[key] for key in sorted(live_queue_ids)}, report)
+
+
+def listed(log: MessageLog, directory: Directory) -> list[Entry]:
+    """What the roster of the life that begins says of `log`, which has come out of `recover`.
+    Raises: OSError."""
+    names = set(directory.names())
+    entries: list[Entry] = []
+    for number, segment in log.segments.items():
+        kind = IS_ACKED if acks_name(number) in names else IS_LOG
+        entries.append(Entry(kind, number, 0, 0, segment.live))
+    return entries
 
 
 def _give_runs(log: MessageLog, wrecks: list[OldSegment], directory: Directory) -> None:
