@@ -72,6 +72,7 @@ class VhostBoot:
     ) -> None:
         self.broker = broker
         self.directory = directory
+        self.files = directory.files
         self.disk = disk
         self.freeing = freeing
         self.count = 0
@@ -87,6 +88,10 @@ class VhostBoot:
 
     def open_vhost(self, name: str) -> None:
         """Open what one virtual host has."""
+        with self.files.working():
+            self._open_vhost(name)
+
+    def _open_vhost(self, name: str) -> None:
         path = self.directory.vhost(name) / self.folder
         try:
             self._open(name, path)
@@ -122,7 +127,7 @@ class StreamBoot(VhostBoot):
         missing.add_listed(path, self.machine)
         if actors and not path.exists():
             self.broker.log.warning(no_folder(path, len(actors)))
-        directory = DiskDirectory(str(path), self.freeing)
+        directory = self.files.directory(path, self.freeing)
         disown(directory)
         wanted = {number: one.retention(False) for number, one in actors.items()}
         logs, report = recover_streams(
@@ -208,7 +213,7 @@ class StoreBoot(VhostBoot):
     def _open(self, name: str, path: Path) -> None:
         missing = missing_segments(self.kept.get(name, VhostFiles()), path / PERSISTENT)
         missing.add_listed(path / PERSISTENT, self.machine)
-        is_clean = take_clean(path)
+        is_clean = take_clean(path, self.files)
         if (path / TRANSIENT).exists():
             empty(DiskDirectory(str(path / TRANSIENT)))
         queues = {
@@ -216,7 +221,7 @@ class StoreBoot(VhostBoot):
             for actor in self.broker.queues_in(name)
             if actor.queue_id > 0 and not actor.has_own_log
         }
-        directory = DiskDirectory(str(path / PERSISTENT), self.freeing)
+        directory = self.files.directory(path / PERSISTENT, self.freeing)
         disown(directory)
         recovered = recover(
             directory,
@@ -229,7 +234,7 @@ class StoreBoot(VhostBoot):
         )
         roster = recovered.log.handles.roster
         roster.begin(self.machine, listed(recovered.log, directory))
-        mark_unsynced(path, self.broker.stores.sync_rule.mode == NONE)
+        mark_unsynced(path, self.broker.stores.sync_rule.mode == NONE, self.files)
         store = self.broker.stores.open(name, recovered.log, self.disk)
         self.paths[name] = path
         self.queue_id_max = max(self.queue_id_max, recovered.report.queue_id_max)
@@ -328,7 +333,7 @@ class StoreBoot(VhostBoot):
 
     def mark_deleted(self, name: str, is_deleted: bool) -> None:
         """Behind everything that the disk has been given for the virtual host `name`."""
-        self.disk.submit(MarkDeleted(self.paths[name], is_deleted), Unwatched())
+        self.disk.submit(MarkDeleted(self.paths[name], is_deleted, self.files), Unwatched())
 
     def failure(self) -> str:
         """Why nothing is confirmed any more, "" while it is."""
@@ -362,7 +367,7 @@ class StoreBoot(VhostBoot):
         settle_dead_letters(store, self.broker.queues_in(name))
         store.last_batch().run()
         self.left[name] = store_files(store.log, self.paths[name] / PERSISTENT)
-        leave_clean(self.paths[name])
+        leave_clean(self.paths[name], self.files)
 
 
 def _is_bounded(actor: QueueActor) -> bool:
