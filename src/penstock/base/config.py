@@ -113,6 +113,11 @@ class Config:
     events_dir: where flow event files are written, "" for nowhere;
     event_stream: the virtual host in whose stream amq.flow.telemetry flow events are, "" for none;
     event_stream_bytes: see limits;
+    cluster_coordinator: addresses of an etcd, with commas between them, "" for a single node;
+    cluster_name, cluster_node: names of the cluster and of this node; cluster_listen: HOST:PORT
+    where other nodes come in; cluster_advertise: how they reach it, "" for the same;
+    cluster_cert, cluster_key, cluster_ca: PEM files of TLS between nodes; cluster_plain: without
+    TLS, at 127.0.0.1 only; cluster_etcd_*: PEM files of TLS to etcd;
     recorder_events: events the flight recorder keeps, 0 for none; time_accounting: whether actors
     keep books of their time and of who held them, without which `why` knows nothing;
     channel_flow: which clients are sent channel.flow, off, capability (those that ask for it) or
@@ -241,6 +246,18 @@ class Config:
     permissions: tuple[PermissionConfig, ...] = ()
     vhost_limits: tuple[EntryLimits, ...] = ()
     user_limits: tuple[EntryLimits, ...] = ()
+    cluster_coordinator: str = ""
+    cluster_name: str = "penstock"
+    cluster_node: str = ""
+    cluster_listen: str = ""
+    cluster_advertise: str = ""
+    cluster_cert: str = ""
+    cluster_key: str = ""
+    cluster_ca: str = ""
+    cluster_plain: bool = False
+    cluster_etcd_ca: str = ""
+    cluster_etcd_cert: str = ""
+    cluster_etcd_key: str = ""
     events_dir: str = ""
     event_stream: str = ""
     event_stream_bytes: int = limits.EVENT_STREAM_BYTES.default

@@ -151,6 +151,29 @@ TX_MESSAGES_MAX: Final = Limit(100_000, 1, 10_000_000, "publishes and settles pe
 TX_BYTES_MAX: Final = Limit(134_217_728, 0, 4_294_967_296, "bytes per transaction", GUARD,
     "broker/channel/transactions", "406 PRECONDITION_FAILED closes the channel")
 
+# Links between nodes, and clients that come to a node which does not lead.
+CLUSTER_LINK_FRAME_BYTES: Final = Limit(134_217_728, 1_048_576, 1_073_741_824,
+    "bytes of one frame between two nodes", GUARD, "server/cluster/link_frames",
+    "the link is closed, and made again")
+CLUSTER_LINK_BYTES: Final = Limit(134_217_728, 1_048_576, 4_294_967_296,
+    "bytes that wait to be sent to one node", GUARD, "server/cluster/links",
+    "the link is closed, and the node catches up when it is there again")
+CLUSTER_LINK_SILENCE_MS: Final = Limit(5000, 500, 600_000,
+    "milliseconds in which a node says nothing over its link", GUARD, "server/cluster/links",
+    "the link is closed, and made again")
+CLUSTER_CLOCK_MS: Final = Limit(60_000, 1000, 86_400_000,
+    "milliseconds that the clocks of two nodes are apart", GUARD, "server/cluster/admission",
+    "the link is refused in words")
+CLUSTER_FORWARD_WAIT_MS: Final = Limit(30_000, 0, 600_000,
+    "milliseconds that a client waits until a node leads", GUARD, "server/cluster/forward",
+    "it is closed")
+CLUSTER_FORWARD_BYTES: Final = Limit(65_536, 4096, 1_048_576,
+    "bytes of a forwarded client that a node reads at once, and about as many that wait on either "
+    "way", PACE, "server/cluster/forward", "the side they come from is not read")
+CLUSTER_RESYNC_BYTES_PER_S: Final = Limit(67_108_864, 1_048_576, 10_737_418_240,
+    "bytes a second of a copy of a leader's directory", PACE, "server/cluster/member",
+    "the copy rests, so that links and disks are left to entries")
+
 # What a client is told, and how long it is waited for.
 CHANNEL_FLOW_REPLY_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", GUARD,
     "broker/connection/client_notifier",

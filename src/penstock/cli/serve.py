@@ -15,6 +15,7 @@ from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.broker.actors.syncing import ALWAYS, MODES
 from penstock.broker.session.access import is_loopback
 from penstock.broker.session.tokens import is_oauth_wanted
+from penstock.cli.cluster_options import cluster_options, run_member
 from penstock.flow.profile import PROFILES
 from penstock.server.boot.config_file import read_config
 from penstock.server.boot.node import MakeTokens, Node
@@ -61,6 +62,7 @@ SLOWER = "messages cost about five times as much (docs/install.md)"
     help="Flow events as a stream to read, amq.flow.telemetry.  [VHOST: /]",
 )
 @click.option("--control", default=None, help="Path of the control socket.")
+@cluster_options
 def serve(
     host: str | None,
     port: int | None,
@@ -77,6 +79,7 @@ def serve(
     events: str | None,
     event_stream: str | None,
     control: str | None,
+    in_cluster: dict[str, object],
 ) -> None:
     """Run a broker until Ctrl-C."""
     config = read_config(config_path) if config_path else Config()
@@ -99,6 +102,9 @@ def serve(
     )
     if memory and data:
         raise click.UsageError("--memory and --data exclude each other")
+    if in_cluster or config.cluster_coordinator:
+        run_member(config, in_cluster)
+        return
     started = time.monotonic()
 
     def announce(node: Node) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -102,6 +103,12 @@ NS_PER_MS = 1_000_000
 COLLECTIONS = (10_000, 5, 20_000)
 """How many new objects the collector looks at in one go, 50,000 at most, which takes some
 milliseconds; at all of them as seldom as can be."""
+CLIENTS = "clients"
+TLS_CLIENTS = "tls_clients"
+FORWARDED = "forwarded"
+FORWARDED_TLS = "forwarded_tls"
+"""Names of sockets that a node may have from the process that has started it: its ports, and Unix
+sockets where that process hands in clients of other nodes."""
 COLLECT_AFTER = 2_000
 """Ended connections, about 20 MB of them, that are worth one full collection."""
 
@@ -141,10 +148,12 @@ class Node:
         self.history = self.flight.history
         self.keeping: DurableState | None = None
         self.audit: AuditFile | None = None
+        self.inherited: dict[str, int] = {}
         self.failure: OperatorError | None = None
         self.on_failure: Callable[[], None] | None = None
         self.listener: Listener | None = None
         self.tls_listener: Listener | None = None
+        self.private: list[Listener] = []
         self.control: ControlSocket | None = None
         self.events: EventWriters | None = None
         self.make_tokens = make_tokens
@@ -189,16 +198,29 @@ class Node:
             )
         if is_tls_wanted(config):
             endpoint = TlsEndpoint(config, self.log.warning)
-            self.tls_listener = Listener(
-                self.broker, self.poller, self.loop, config.host, config.tls_port, endpoint
-            )
+            self.tls_listener = self._listener(config.tls_port, endpoint, TLS_CLIENTS)
+            if FORWARDED_TLS in self.inherited:
+                self.private.append(self._listener(-1, endpoint, FORWARDED_TLS))
         if config.port >= 0:
-            self.listener = Listener(self.broker, self.poller, self.loop, config.host, config.port)
+            self.listener = self._listener(config.port, None, CLIENTS)
+            if FORWARDED in self.inherited:
+                self.private.append(self._listener(-1, None, FORWARDED))
+
+    def _listener(self, port: int, endpoint: TlsEndpoint | None, name: str) -> Listener:
+        """At a socket that somebody else has opened, where there is one of that name."""
+        handle = self.inherited.get(name)
+        sock = None if handle is None else socket.socket(fileno=handle)
+        return Listener(
+            self.broker, self.poller, self.loop, self.config.host, port, endpoint, sock
+        )
 
     @property
     def listeners(self) -> list[Listener]:
         """The ports that clients come to, the one without TLS first."""
         return [one for one in (self.listener, self.tls_listener) if one is not None]
+
+    def _every_listener(self) -> list[Listener]:
+        return [*self.listeners, *self.private]
 
     def _certificate(self) -> str:
         endpoint = None if self.tls_listener is None else self.tls_listener.endpoint
@@ -352,7 +374,7 @@ class Node:
         self.due_timer.stop()
         self.watch.around.give_up_reserve()
         self.flight.close()
-        for listener in self.listeners:
+        for listener in self._every_listener():
             listener.stop_accepting()
         farewell = method_frame(
             0,
@@ -371,7 +393,7 @@ class Node:
         end = time.monotonic() + DRAIN_S
         while self.broker.connections and time.monotonic() < end:
             await asyncio.sleep(0.01)
-        for listener in self.listeners:
+        for listener in self._every_listener():
             listener.close()
         self.passwords.close()
         self.poller.close()
