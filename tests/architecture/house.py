@@ -15,7 +15,7 @@ FLOORS: Final[dict[str, int]] = {
     "explain": 2,
     "flow": 2,
     "protocol": 2,
-    "raft": 2,
+    "replication": 2,
     "routing": 3,
     "storage": 3,
     "client": 3,
