@@ -438,6 +438,37 @@ TRANSACTION_WAITING: Final = Limit(16, 1, 1024,
     "commits of one app that wait for another one of it", GUARD,
     "broker/transaction/transaction_manager", "a further one is refused (406)")
 
+# Several nodes with one log.
+CLUSTER_ENTRY_BYTES: Final = Limit(1_048_576, 65_536, 16_777_216,
+    "bytes of operations in one entry of the replicated log; one operation may be larger", PACE,
+    "replication/operations", "what follows goes into another entry")
+CLUSTER_WINDOW_BYTES: Final = Limit(67_108_864, 1_048_576, 1_073_741_824,
+    "bytes of entries that a leader has sent and no majority has on its disks", GUARD,
+    "server/cluster/child_pipe",
+    "the leader's disk waits, so its stores give no credit and publishers are held")
+CLUSTER_FRAME_BYTES: Final = Limit(134_217_728, 1_048_576, 1_073_741_824,
+    "bytes of one frame between a member and its broker", GUARD, "server/cluster/pipe",
+    "the pipe is closed, and the broker stops")
+CLUSTER_STOP_MS: Final = Limit(5000, 0, 600_000,
+    "milliseconds that a leader's clean stop waits for a majority", GUARD,
+    "server/cluster/committed_disk", "it stops; what was not confirmed is not confirmed any more")
+CLUSTER_APPLY_BYTES: Final = Limit(67_108_864, 2_097_152, 1_073_741_824,
+    "bytes of entries that wait for a follower's disk", GUARD, "server/cluster/applier",
+    "no more are taken until some are applied; the link is not read meanwhile")
+CLUSTER_APPLY_FILES: Final = Limit(64, 4, 4096, "files a follower keeps open", PACE,
+    "server/cluster/follower_files", "the one unused longest is synced and closed")
+CLUSTER_APPLY_ENTRIES: Final = Limit(64, 1, 65_536,
+    "entries after which a follower writes down how far it is", PACE, "server/cluster/applier",
+    "it writes its position, and tells its leader")
+RESYNC_RANGE_BYTES: Final = Limit(1_048_576, 65_536, 16_777_216,
+    "bytes of a file that are compared and copied as one", PACE, "server/cluster/resync_rows",
+    "the next range begins")
+RESYNC_HASHED_BYTES: Final = Limit(33_554_432, 1_048_576, 1_073_741_824,
+    "bytes that are read for one page of a directory's manifest", PACE,
+    "server/cluster/resync_source", "the rest is for the next page")
+RESYNC_PAGE_ROWS: Final = Limit(1000, 1, 100_000, "files in one page of a directory's manifest",
+    PACE, "server/cluster/resync_source", "the rest is for the next page")
+
 # The flight recorder, the control socket.
 RECORDER_EVENTS: Final = Limit(65_536, 0, 16_777_216, "events", KEY, "telemetry/recorder",
     "the oldest event is dropped and counted; 0 records nothing")

@@ -10,7 +10,6 @@ import click
 
 import penstock
 from penstock.base.config import Config
-from penstock.base.errors import OperatorError
 from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.broker.actors.syncing import ALWAYS, MODES
 from penstock.broker.session.access import is_loopback
@@ -18,7 +17,7 @@ from penstock.broker.session.tokens import is_oauth_wanted
 from penstock.cli.cluster_options import cluster_options, run_member
 from penstock.flow.profile import PROFILES
 from penstock.server.boot.config_file import read_config
-from penstock.server.boot.node import MakeTokens, Node
+from penstock.server.boot.node import Node
 from penstock.server.boot.node import serve as run_node
 from penstock.server.machine.build import COMPILED, build_kind, build_words
 from penstock.server.machine.machine import process_age_s
@@ -132,25 +131,11 @@ def serve(
         _say_events(node)
         sys.stdout.flush()
 
-    asyncio.run(run_node(config, announce, _token_maker(config)))
+    asyncio.run(run_node(config, announce, token_maker(config)))
     if config.data_dir == "":
         click.echo("stopped; nothing was kept")
     else:
         click.echo(f"stopped; kept in {config.data_dir}: {KEPT}")
-
-
-def _token_maker(config: Config) -> MakeTokens | None:
-    """What verifies tokens, where any are wanted. Raises: OperatorError if it is not installed."""
-    if not is_oauth_wanted(config):
-        return None
-    try:
-        from penstock.server.net.token_checker import JwtChecker
-    except ImportError as error:
-        raise OperatorError(
-            f"[oauth] is configured and {error.name} is not installed; "
-            "pip install 'penstock[oauth]'"
-        ) from error
-    return JwtChecker
 
 
 def _say_naked(node: Node) -> None:

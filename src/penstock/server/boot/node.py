@@ -31,6 +31,7 @@ from penstock.server.control.questions import Questions
 from penstock.server.disk.audit_file import NAME as AUDIT
 from penstock.server.disk.audit_file import AuditFile
 from penstock.server.disk.durable_state import DurableState
+from penstock.server.disk.local_files import LOCAL, LocalFiles
 from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.machine import SystemChance
 from penstock.server.machine.password_thread import PasswordThread
@@ -121,7 +122,8 @@ MakeTokens = Callable[
 
 class Node:
     """Owner of everything a running broker has open. make_tokens: None where clients log in by
-    passwords and certificates only."""
+    passwords and certificates only; files: who changes what is in its data directory;
+    inherited: descriptors that were handed down with the process, by name."""
 
     def __init__(
         self,
@@ -129,8 +131,11 @@ class Node:
         loop: asyncio.AbstractEventLoop,
         log: Log,
         make_tokens: MakeTokens | None = None,
+        files: LocalFiles = LOCAL,
     ) -> None:
         self.config = config
+        self.files = files
+        self.inherited: dict[str, int] = {}
         self.loop = loop
         self.log = log
         self.clock = SystemClock()
@@ -168,7 +173,10 @@ class Node:
         """Open everything. Raises: OperatorError."""
         config = self.config
         if config.data_dir != "":
-            self.keeping = DurableState(config.data_dir, self.boot_id, self.broker, self.poller)
+            self.files.when_failed(self._look_at_keeping)
+            self.keeping = DurableState(
+                config.data_dir, self.boot_id, self.broker, self.poller, self.files
+            )
             self.audit = AuditFile(Path(config.data_dir) / AUDIT, self.clock, self.log)
             self.broker.host.audit = self.audit
         if self.make_tokens is not None:
@@ -434,14 +442,18 @@ async def serve(
     except OperatorError:
         await node.stop()
         raise
-    # Of this process alone, and not of a node that lives in somebody else's. What is alive now
-    # stays: collections need not look at it again.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTIONS)
-    sys.setswitchinterval(0.0005)
+    settle_process()
     announce(node)
     await asked.wait()
     await node.stop()
     if node.failure is not None:
         raise node.failure
+
+
+def settle_process() -> None:
+    """For a process that is one broker, when it is ready, and not for one that a node lives in.
+    What is alive now stays: collections need not look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTIONS)
+    sys.setswitchinterval(0.0005)

@@ -27,7 +27,8 @@ from typing import Final
 from urllib.parse import quote
 
 from penstock.base.errors import OperatorError
-from penstock.server.disk.whole_file import sync_directory, write_whole
+from penstock.server.disk.local_files import LOCAL, LocalFiles
+from penstock.server.disk.whole_file import sync_directory
 from penstock.server.machine.reserve_file import NAME as RESERVE
 
 PERSISTENT: Final = "persistent"
@@ -36,19 +37,18 @@ CLEAN: Final = "CLEAN"
 UNSYNCED: Final = "UNSYNCED"
 
 
-def take_clean(path: Path) -> bool:
+def take_clean(path: Path, files: LocalFiles = LOCAL) -> bool:
     """Whether the last stop was clean; asked once. Raises: OSError."""
     try:
-        (path / CLEAN).unlink()
+        files.remove(path / CLEAN)
     except FileNotFoundError:
         return not any((path / PERSISTENT).iterdir())
-    sync_directory(path)
     return True
 
 
-def leave_clean(path: Path) -> None:
+def leave_clean(path: Path, files: LocalFiles = LOCAL) -> None:
     """The last batch is safe. Raises: OSError."""
-    write_whole(path / CLEAN, b"")
+    files.write_whole(path / CLEAN, b"")
 
 
 def is_unsynced(path: Path) -> bool:
@@ -56,28 +56,32 @@ def is_unsynced(path: Path) -> bool:
     return (path / UNSYNCED).exists()
 
 
-def mark_unsynced(path: Path, is_lazy: bool) -> None:
+def mark_unsynced(path: Path, is_lazy: bool, files: LocalFiles = LOCAL) -> None:
     """Before anything is written, and when what was there is safe: whether it will be synced.
 
     Raises: OSError."""
     if is_lazy:
-        write_whole(path / UNSYNCED, b"")
+        files.write_whole(path / UNSYNCED, b"")
     elif is_unsynced(path):
-        (path / UNSYNCED).unlink()
-        sync_directory(path)
+        files.remove(path / UNSYNCED)
 
 
 LAYOUT: Final = 1
-OTHERS: Final = frozenset({"lost+found", RESERVE, "lock"})
+CLUSTER: Final = "cluster"
+"""What a node of a cluster knows of itself; never copied to another one."""
+OTHERS: Final = frozenset({"lost+found", RESERVE, "lock", CLUSTER})
 """What may lie in a directory that is to become a data directory."""
 READABLE_MAX: Final = 80
 
 
 class DataDirectory:
-    """path: made if it is not there. Raises: OperatorError that says who uses it, or why not."""
+    """path: made if it is not there; files: who changes what is in it.
 
-    def __init__(self, path: Path, boot_id: str) -> None:
+    Raises: OperatorError that says who uses it, or why not."""
+
+    def __init__(self, path: Path, boot_id: str, files: LocalFiles = LOCAL) -> None:
         self.path = path
+        self.files = files
         self._lock = -1
         try:
             self._open(boot_id)
@@ -126,7 +130,7 @@ class DataDirectory:
         try:
             check_layout(self.path)
         except FileNotFoundError:
-            write_whole(self.path / "VERSION", f"{LAYOUT}\n".encode())
+            self.files.write_whole(self.path / "VERSION", f"{LAYOUT}\n".encode())
 
     @property
     def metadata(self) -> Path:
@@ -149,8 +153,7 @@ class DataDirectory:
         whole = self.vhost_path(name)
         for folder in (whole.parent, whole, whole / "persistent", whole / "transient"):
             if not folder.exists():
-                folder.mkdir(0o700)
-                sync_directory(folder.parent)
+                self.files.make_folder(folder)
         return whole
 
     def close(self) -> None:

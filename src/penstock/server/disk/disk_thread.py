@@ -40,10 +40,10 @@ class DiskThread(Disk):
     """The end of a job is work for actors, and the poller lets them work when it was told. name: of
     its thread."""
 
-    __slots__ = ("_bell", "_ended", "_is_rung", "_jobs", "_poller", "_rope", "_thread")
+    __slots__ = ("_bell", "_ended", "_is_rung", "_jobs", "_rope", "_thread", "poller")
 
     def __init__(self, poller: Poller, name: str = "penstock-disk") -> None:
-        self._poller = poller
+        self.poller = poller
         self._jobs: SimpleQueue[tuple[Job, JobClient] | None] = SimpleQueue()
         self._ended: deque[tuple[Job, JobClient, OSError | None]] = deque()
         self._is_rung = False
@@ -58,10 +58,18 @@ class DiskThread(Disk):
 
     def close(self) -> None:
         """Do what was submitted, then end; returns when it has. Ends are told before it returns."""
+        self.join()
+        self.tell()
+        self.hang_up()
+
+    def join(self) -> None:
+        """Do what was submitted; nothing is taken after it."""
         self._jobs.put(None)
         self._thread.join()
-        self._tell()
-        self._poller.unwatch(self._bell)
+
+    def hang_up(self) -> None:
+        """Nothing is told any more."""
+        self.poller.unwatch(self._bell)
         self._bell.close()
         self._rope.close()
 
@@ -73,31 +81,42 @@ class DiskThread(Disk):
             pass
         # Before looking: what ends after the look rings again.
         self._is_rung = False
-        self._tell()
+        self.tell()
 
     def _work(self) -> None:
         while True:
             entry = self._jobs.get()
             if entry is None:
                 return
-            job, client = entry
-            error: OSError | None = None
-            try:
-                job.run()
-            except OSError as found:
-                error = found
-            except MemoryError:
-                # No bug, and no fault of the disk: what can be tried again is.
-                error = OSError(ENOMEM, "no memory for a job of the disk")
-            except Exception as found:
-                # A bug of ours must not leave publishers without an answer and nobody knowing.
-                error = OSError(f"internal error in a disk job: {found!r}")
-            self._ended.append((job, client, error))
-            if not self._is_rung:
-                self._is_rung = True
-                self._rope.send(RING)
+            self.work(*entry)
 
-    def _tell(self) -> None:
+    def work(self, job: Job, client: JobClient) -> None:
+        """Do `job`, and have its end told."""
+        self._ended.append((job, client, self.run(job)))
+        self.ring()
+
+    def run(self, job: Job) -> OSError | None:
+        """Do `job`: the error with which it ended."""
+        try:
+            job.run()
+        except OSError as found:
+            return found
+        except MemoryError:
+            # No bug, and no fault of the disk: what can be tried again is.
+            return OSError(ENOMEM, "no memory for a job of the disk")
+        except Exception as found:
+            # A bug of ours must not leave publishers without an answer and nobody knowing.
+            return OSError(f"internal error in a disk job: {found!r}")
+        return None
+
+    def ring(self) -> None:
+        """See to it that the loop looks, on any thread."""
+        if not self._is_rung:
+            self._is_rung = True
+            self._rope.send(RING)
+
+    def tell(self) -> None:
+        """Every end there is by now."""
         while self._ended:
             job, client, error = self._ended.popleft()
             client.job_done(job, error)

@@ -23,7 +23,7 @@ from penstock.server.disk.inventory import (
     take_inventory,
     write_inventory,
 )
-from penstock.server.disk.metadata_db import MetadataDb
+from penstock.server.disk.local_files import LOCAL, LocalFiles
 from penstock.server.disk.store_boot import StoreBoot, StreamBoot
 from penstock.server.net.poller import Poller
 from penstock.storage.log.handles import Handles
@@ -101,7 +101,8 @@ class ParkedState:
 
 
 class DurableState:
-    """Opens `path`, brings back what is kept there, and tells its catalogue of every change.
+    """Opens `path`, brings back what is kept there, and tells its catalogue of every change. files:
+    who changes what is in it.
 
     Raises: OperatorError, and then nothing is left open."""
 
@@ -111,11 +112,18 @@ class DurableState:
         boot_id: str,
         broker: Broker,
         poller: Poller,
+        files: LocalFiles = LOCAL,
     ) -> None:
-        self.directory = DataDirectory(Path(path), boot_id)
+        self.files = files
+        with files.working():
+            self._open(path, boot_id, broker, poller)
+
+    def _open(self, path: str, boot_id: str, broker: Broker, poller: Poller) -> None:
+        files = self.files
+        self.directory = DataDirectory(Path(path), boot_id, files)
         try:
             refuse_orphans(self.directory)
-            self.database = MetadataDb(self.directory.metadata)
+            self.database = files.database(self.directory.metadata)
         except OperatorError:
             self.directory.close()
             raise
@@ -126,7 +134,7 @@ class DurableState:
             self.database.close()
             self.directory.close()
             raise
-        self.disk = DiskThread(poller)
+        self.disk = files.disk(poller)
         self.scarce = ScarceFiles(broker, self.disk)
         self.catalogue = MetadataStore(
             self.disk, self.database.apply, broker.log, kept.queue_id_max
@@ -166,7 +174,7 @@ class DurableState:
 
     def _take_inventory(self, broker: Broker) -> Inventory:
         try:
-            return take_inventory(self.directory.path)
+            return take_inventory(self.directory.path, self.files)
         except OperatorError as error:
             broker.log.warning(str(error))
         except OSError as error:
@@ -186,7 +194,7 @@ class DurableState:
                 of_stores.segments, of_stores.acks, of_streams.streams, of_streams.ends
             )
         try:
-            write_inventory(self.directory.path, inventory)
+            write_inventory(self.directory.path, inventory, self.files)
         except OSError as error:
             stores.broker.log.error("which files there are cannot be written", error)
 
@@ -194,6 +202,9 @@ class DurableState:
         """Once a second: the fault for which the broker has to stop, if there is one (F4)."""
         self.catalogue.tick()
         self.scarce.tick()
+        lost = self.files.failure()
+        if lost is not None:
+            return lost
         if self.stores.failure() != "":
             return OperatorError(self.stores.failure())
         failure = self.catalogue.failure
@@ -211,9 +222,10 @@ class DurableState:
         self.parking.close()
         self.catalogue.hand_over()
         self.disk.close()
-        self.stores.close()
-        self.streams.close()
-        self._leave_inventory()
+        with self.files.working():
+            self.stores.close()
+            self.streams.close()
+            self._leave_inventory()
         self.freeing.close()
         self.database.close()
         self.directory.close()

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.base.errors import OperatorError
-from penstock.server.disk.whole_file import write_whole
+from penstock.server.disk.local_files import LOCAL, LocalFiles
 from penstock.storage.layout.format import OUTBOX_QUEUE_ID, acks_name, log_name
 from penstock.storage.log.log import MessageLog
 from penstock.streams.format import file_name
@@ -132,19 +132,20 @@ def read_inventory(directory: Path) -> Inventory:
         ) from error
 
 
-def write_inventory(directory: Path, inventory: Inventory) -> None:
+def write_inventory(directory: Path, inventory: Inventory, files: LocalFiles = LOCAL) -> None:
     """Raises: OSError."""
     data = msgspec.json.encode(inventory)
-    write_whole(directory / INVENTORY, b"%08x\n" % zlib.crc32(data) + data)
+    files.write_whole(directory / INVENTORY, b"%08x\n" % zlib.crc32(data) + data)
 
 
-def take_inventory(directory: Path) -> Inventory:
+def take_inventory(directory: Path, files: LocalFiles = LOCAL) -> Inventory:
     """What the last clean stop has left; from here on the file has the ends of streams alone.
 
     Raises: OSError; OperatorError for one that is damaged."""
     found = read_inventory(directory)
     if found:
-        write_inventory(directory, {name: VhostFiles(ends=one.ends) for name, one in found.items()})
+        ends = {name: VhostFiles(ends=one.ends) for name, one in found.items()}
+        write_inventory(directory, ends, files)
     return found
 
 

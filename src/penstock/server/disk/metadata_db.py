@@ -289,7 +289,7 @@ class MetadataDb:
             kept = [getattr(row, name) for name in table.fields]
             self.db.execute(table.insert, [*kept, checksum_of(table.name, kept)])
             return
-        for statement, values in _gone_with(row):
+        for statement, values in gone_with(row):
             self.db.execute(statement, values)
         self.db.execute(table.delete, [getattr(row, name) for name in table.key])
 
@@ -327,7 +327,8 @@ def _text(data: bytes) -> str:
 
 class CatalogueTable:
     """How rows of one kind are kept: a column for each field. key: fields that a row which goes is
-    found by; is_replaced: a row that comes takes the place of one with its key."""
+    found by; is_replaced: a row that comes takes the place of one with its key. put: by number, in
+    the place of whatever has that or the key."""
 
     def __init__(
         self, name: str, kind: type[Row], key: tuple[str, ...], is_replaced: bool = False
@@ -348,6 +349,10 @@ class CatalogueTable:
             self.insert += f" ON CONFLICT ({', '.join(key)}) DO {does}"
         found = " AND ".join(f"{'id' if one == 'queue_id' else one} = ?" for one in key)
         self.delete = f"DELETE FROM {name} WHERE {found}"
+        self.find = f"SELECT id FROM {name} WHERE {found}"
+        plain = [one for one in named if one != "id"]
+        marks = ", ".join("?" for _ in ("id", *plain))
+        self.put = f"INSERT OR REPLACE INTO {name} (id, {', '.join(plain)}) VALUES ({marks})"
 
 
 TABLES: Final[dict[type[Row], CatalogueTable]] = {
@@ -366,7 +371,7 @@ TABLES: Final[dict[type[Row], CatalogueTable]] = {
 }
 
 
-def _gone_with(row: Row) -> Iterable[tuple[str, tuple[object, ...]]]:
+def gone_with(row: Row) -> Iterable[tuple[str, tuple[object, ...]]]:
     """What goes with a queue or an exchange."""
     if isinstance(row, StoredQueue | ExchangeRow):
         yield (

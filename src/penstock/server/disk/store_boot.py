@@ -67,6 +67,7 @@ class VhostBoot:
     ) -> None:
         self.broker = broker
         self.directory = directory
+        self.files = directory.files
         self.disk = disk
         self.freeing = freeing
         self.count = 0
@@ -81,6 +82,10 @@ class VhostBoot:
 
     def open_vhost(self, name: str) -> None:
         """Open what one virtual host has."""
+        with self.files.working():
+            self._open_vhost(name)
+
+    def _open_vhost(self, name: str) -> None:
         path = self.directory.vhost(name) / self.folder
         try:
             self._open(name, path)
@@ -112,7 +117,7 @@ class StreamBoot(VhostBoot):
             for actor in streams_of(self.broker.vhosts[name].queues.values())
             if actor.queue_id > 0
         }
-        directory = DiskDirectory(str(path), self.freeing)
+        directory = self.files.directory(path, self.freeing)
         wanted = {number: one.retention(False) for number, one in actors.items()}
         missing = missing_streams(self.kept.get(name, VhostFiles()), path)
         logs, report = recover_streams(
@@ -194,7 +199,7 @@ class StoreBoot(VhostBoot):
 
     def _open(self, name: str, path: Path) -> None:
         missing = missing_segments(self.kept.get(name, VhostFiles()), path / PERSISTENT)
-        is_clean = take_clean(path)
+        is_clean = take_clean(path, self.files)
         if (path / TRANSIENT).exists():
             empty(DiskDirectory(str(path / TRANSIENT)))
         queues = {
@@ -203,7 +208,7 @@ class StoreBoot(VhostBoot):
             if actor.queue_id > 0 and not actor.has_own_log
         }
         recovered = recover(
-            DiskDirectory(str(path / PERSISTENT), self.freeing),
+            self.files.directory(path / PERSISTENT, self.freeing),
             self.broker.chance,
             self.broker.config.store_segment_bytes,
             {*queues, MARKS_QUEUE_ID, *self._outboxes(name)},
@@ -211,7 +216,7 @@ class StoreBoot(VhostBoot):
             spares_max=self.broker.config.store_spare_segments,
             queue_id_known=self.queue_id_known,
         )
-        mark_unsynced(path, self.broker.stores.sync_rule.mode == NONE)
+        mark_unsynced(path, self.broker.stores.sync_rule.mode == NONE, self.files)
         store = self.broker.stores.open(name, recovered.log, self.disk)
         self.paths[name] = path
         self.queue_id_max = max(self.queue_id_max, recovered.report.queue_id_max)
@@ -340,7 +345,7 @@ class StoreBoot(VhostBoot):
         settle_dead_letters(store, self.broker.queues_in(name))
         store.last_batch().run()
         self.left[name] = store_files(store.log, self.paths[name] / PERSISTENT)
-        leave_clean(self.paths[name])
+        leave_clean(self.paths[name], self.files)
 
 
 def _is_bounded(actor: QueueActor) -> bool:

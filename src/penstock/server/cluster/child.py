@@ -1,0 +1,142 @@
+"""The broker of a node that leads, a process started by its member (cli/broker_child).
+
+It imports everything, says so, and waits: as long as it is not told to start it opens nothing. Then
+it is the broker that `penstock serve` runs, on files whose changes are recorded.
+"""
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.base.config import Config
+from penstock.base.errors import OperatorError
+from penstock.server.boot.log_lines import LineLog
+from penstock.server.boot.node import MakeTokens, Node, settle_process
+from penstock.server.cluster.child_pipe import ChildPipe, PipeEnded
+from penstock.server.cluster.pipe import (
+    FAILED,
+    HEAD,
+    READY,
+    START,
+    WARM,
+    PipeFault,
+    Ready,
+    Start,
+    decode_start,
+    encode_ready,
+    frame,
+)
+from penstock.server.cluster.recorded_files import RecordedFiles
+from penstock.server.cluster.recorder import Recorder
+from penstock.server.machine.clock import SystemClock
+from penstock.server.net.listener import raise_limit
+
+TICK_S = 1.0
+
+
+MakerOf = Callable[[Config], MakeTokens | None]
+"""What verifies tokens, for a configuration that wants any."""
+
+
+def main(fd: int, maker_of: MakerOf) -> int:
+    """The exit code: 0 after a clean stop, or when it was never started; 1 with a sentence."""
+    # Whoever stops the member's group stops the member, which then stops this one in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sock = socket.socket(fileno=fd)
+    sock.set_inheritable(False)
+    try:
+        sock.sendall(frame(WARM))
+        payload = _wait_start(sock)
+    except OSError:
+        return 0
+    if payload is None:
+        return 0
+    pipe = ChildPipe(sock)
+    try:
+        asyncio.run(run(decode_start(payload), pipe, maker_of))
+    except (OperatorError, PipeFault) as fault:
+        print(f"Error: {fault}", file=sys.stderr, flush=True)
+        with suppress(PipeEnded):
+            pipe.send(FAILED, str(fault).encode())
+        return 1
+    finally:
+        pipe.close()
+    return 0
+
+
+def _wait_start(sock: socket.socket) -> bytes | None:
+    """What START brings; None when the member goes away first. Raises: OSError."""
+    head = _exactly(sock, HEAD.size)
+    if head is None:
+        return None
+    size, kind = HEAD.unpack(head)
+    payload = _exactly(sock, size - 1)
+    return payload if kind == START else None
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes | None:
+    data = b""
+    while len(data) < size:
+        more = sock.recv(size - len(data))
+        if not more:
+            return None
+        data += more
+    return data
+
+
+async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
+    """A broker until the member wants a stop, or is gone. Raises: OperatorError."""
+    loop = asyncio.get_running_loop()
+    # A file that gets another name cannot be copied while it does.
+    config = replace(start.config, store_spare_segments=0)
+    raise_limit(config.connections_max)
+    asked = asyncio.Event()
+    recorder = Recorder(Path(config.data_dir), pipe)
+    files = RecordedFiles(recorder, asked.set)
+    log = LineLog(sys.stderr, SystemClock())
+    node = Node(config, loop, log, maker_of(config), files)
+    node.inherited = start.inherited
+    node.on_failure = asked.set
+    loop.add_signal_handler(signal.SIGTERM, asked.set)
+    loop.add_signal_handler(signal.SIGHUP, node.hang_up)
+    try:
+        await node.start()
+        recorder.is_starting = False
+        pipe.send(READY, encode_ready(_ready(node)))
+    except (OperatorError, PipeEnded) as error:
+        await node.stop()
+        raise files.failure() or error from error
+    settle_process()
+    ticking = loop.create_task(_tick(files))
+    await asked.wait()
+    ticking.cancel()
+    await node.stop()
+    if node.failure is not None:
+        raise node.failure
+
+
+async def _tick(files: RecordedFiles) -> None:
+    while True:
+        await asyncio.sleep(TICK_S)
+        files.tick()
+
+
+def _ready(node: Node) -> Ready:
+    ready = Ready()
+    if node.listener is not None:
+        ready.port = node.listener.port
+    if node.tls_listener is not None:
+        ready.tls_port = node.tls_listener.port
+    if node.control is not None:
+        ready.control = str(node.control.path)
+    if node.keeping is not None:
+        back = node.keeping.restored
+        ready.queues, ready.exchanges = back.queues, back.exchanges
+        ready.bindings = back.bindings
+        ready.messages = node.keeping.stores.count + node.keeping.streams.count
+    return ready

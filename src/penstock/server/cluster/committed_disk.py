@@ -1,0 +1,164 @@
+"""A disk whose jobs have ended when everything they changed is safe wherever it has to be.
+
+Ends of one client are told in the order of its jobs, because a client may count on that: the
+catalogue takes a failure to be that of the oldest change it waits for. Ends of different clients
+may overtake: a read tells what it found although a batch that was written before it is not
+committed, so that consumers are served while publishers wait for a majority.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from threading import get_ident
+from typing import Final
+
+from penstock.base.limits import CLUSTER_STOP_MS
+from penstock.broker.actors.disk import JobClient
+from penstock.server.cluster.child_pipe import ChildPipe, PipeEnded
+from penstock.server.cluster.recorder import Recorder
+from penstock.server.disk.disk_thread import DiskThread
+from penstock.server.net.poller import READ, Poller, Watched
+from penstock.storage.log.job import Job
+
+NS_PER_MS: Final = 1_000_000
+
+
+class News(Watched):
+    """What the poller watches for the pipe."""
+
+    __slots__ = ("disk",)
+
+    def __init__(self, disk: "CommittedDisk") -> None:
+        self.disk = disk
+
+    def readable(self) -> bool:
+        self.disk.listen()
+        return True
+
+    def gone(self) -> None:
+        self.disk.listen()
+
+
+class Ended:
+    """A job that has ended here. need: the number of the entry it waits for, 0 for none."""
+
+    __slots__ = ("client", "error", "job", "need")
+
+    def __init__(self, job: Job, client: JobClient, error: OSError | None, need: int) -> None:
+        self.job = job
+        self.client = client
+        self.error = error
+        self.need = need
+
+
+class CommittedDisk(DiskThread):
+    """busy_since_ns: monotonic, of the job under way, 0 for none. on_pipe: called on the loop when
+    the member wants a stop, or is gone."""
+
+    __slots__ = (
+        "_is_watched",
+        "_loop_thread",
+        "_on_pipe",
+        "_over",
+        "_pipe",
+        "_recorder",
+        "_waiting",
+        "busy_since_ns",
+    )
+
+    def __init__(self, poller: Poller, recorder: Recorder, on_pipe: Callable[[], None]) -> None:
+        self._recorder = recorder
+        self._on_pipe = on_pipe
+        self._loop_thread = get_ident()
+        self._pipe: ChildPipe = recorder.pipe
+        self._over: deque[Ended] = deque()
+        self._waiting: dict[JobClient, deque[Ended]] = {}
+        self.busy_since_ns = 0
+        super().__init__(poller)
+        self._pipe.on_news = self._news
+        poller.watch(self._pipe.sock, News(self), READ)
+        self._is_watched = True
+
+    # -- on the disk's thread --------------------------------------------------------------------
+
+    def work(self, job: Job, client: JobClient) -> None:
+        self.busy_since_ns = time.monotonic_ns()
+        self._recorder.begin()
+        error = self.run(job)
+        need = 0
+        with suppress(PipeEnded):
+            # Without a member nobody is told of any end any more.
+            need = self._recorder.end()
+        self.busy_since_ns = 0
+        self._over.append(Ended(job, client, error, need))
+        self.ring()
+        with suppress(PipeEnded):
+            self._pipe.wait_room()
+
+    def _news(self) -> None:
+        """On any thread: there is more committed, or the member is gone."""
+        if get_ident() != self._loop_thread:
+            self.ring()
+
+    # -- on the loop -----------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """The pipe has something to say."""
+        self._pipe.receive()
+        if self._pipe.ended:
+            self._unwatch()
+        self.tell()
+
+    def tell(self) -> None:
+        if self._pipe.ended:
+            self._on_pipe()
+            return
+        while self._over:
+            one = self._over.popleft()
+            behind = self._waiting.get(one.client)
+            if behind is not None:
+                behind.append(one)
+            elif one.need > self._pipe.committed:
+                self._waiting[one.client] = deque((one,))
+            else:
+                one.client.job_done(one.job, one.error)
+        if self._waiting:
+            self._tell_committed()
+        if self._pipe.is_stop_asked:
+            self._on_pipe()
+
+    def _tell_committed(self) -> None:
+        committed = self._pipe.committed
+        for client, line in list(self._waiting.items()):
+            while line and line[0].need <= committed:
+                one = line.popleft()
+                client.job_done(one.job, one.error)
+            if not line:
+                del self._waiting[client]
+
+    def stalled_ms(self) -> int:
+        """For how long the disk has been at the job under way, 0 without one."""
+        since_ns = self.busy_since_ns
+        return 0 if since_ns == 0 else (time.monotonic_ns() - since_ns) // NS_PER_MS
+
+    def close(self) -> None:
+        """As a disk's, but what no majority has is waited for a bounded time. Clients of the broker
+        are gone by now, so telling an end of what is not committed confirms nothing."""
+        self._pipe.is_closing = True
+        self.join()
+        self._pipe.wait_committed(self._pipe.sent, CLUSTER_STOP_MS.default)
+        if not self._pipe.ended:
+            self.tell()
+            for client, line in list(self._waiting.items()):
+                for one in line:
+                    client.job_done(one.job, one.error)
+            self._waiting.clear()
+        self._unwatch()
+        self.hang_up()
+
+    def _unwatch(self) -> None:
+        if self._is_watched:
+            self._is_watched = False
+            with suppress(OSError, ValueError):
+                self.poller.unwatch(self._pipe.sock)

@@ -1,0 +1,139 @@
+"""Frames between a member and the broker it has started, over a Unix stream socket.
+
+    frame   bytes that follow | kind | payload
+              4                 1
+
+    to the member   WARM     everything is imported, nothing is opened
+                    ENTRY    an entry; the n-th of a broker has the number n, 1..
+                    DONE     count: that many entries are as safe as the broker's own disk makes it
+                    READY    JSON of Ready: clients are served
+                    FAILED   a sentence; the broker ends
+                    STALLED  milliseconds for which its disk has been at one job
+    to the broker   START    JSON of Start
+                    COMMITTED count: that many entries are safe wherever they have to be
+                    STOP     a clean stop; what it writes are entries too
+
+When either side goes away the broker stops writing and confirms nothing more.
+"""
+
+from struct import Struct
+from typing import Final
+
+import msgspec
+from msgspec import Struct as Record
+
+from penstock.base.config import Config
+from penstock.base.limits import CLUSTER_FRAME_BYTES
+
+WARM: Final = 1
+ENTRY: Final = 2
+DONE: Final = 3
+READY: Final = 4
+FAILED: Final = 5
+STALLED: Final = 6
+START: Final = 16
+COMMITTED: Final = 17
+STOP: Final = 18
+KINDS: Final = frozenset({WARM, ENTRY, DONE, READY, FAILED, STALLED, START, COMMITTED, STOP})
+
+HEAD: Final = Struct(">IB")
+COUNT: Final = Struct(">Q")
+
+
+class PipeFault(ValueError):
+    """What came is no frame."""
+
+
+class Start(Record):
+    """inherited: descriptors that were handed down with the process, by name."""
+
+    config: Config
+    inherited: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class Ready(Record):
+    """Ports: -1 where there is none; control: path of the control socket; the rest: what was
+    brought back."""
+
+    port: int = -1
+    tls_port: int = -1
+    control: str = ""
+    queues: int = 0
+    exchanges: int = 0
+    bindings: int = 0
+    messages: int = 0
+
+
+def head(kind: int, size: int) -> bytes:
+    """What comes before a payload of `size` bytes."""
+    return HEAD.pack(size + 1, kind)
+
+
+def frame(kind: int, payload: bytes = b"") -> bytes:
+    return head(kind, len(payload)) + payload
+
+
+def count_frame(kind: int, count: int) -> bytes:
+    return frame(kind, COUNT.pack(count))
+
+
+def count_of(payload: bytes) -> int:
+    """Of DONE, COMMITTED and STALLED. Raises: PipeFault."""
+    if len(payload) != COUNT.size:
+        raise PipeFault(f"a count of {len(payload)} bytes instead of {COUNT.size}")
+    return int(COUNT.unpack(payload)[0])
+
+
+def encode_ready(ready: Ready) -> bytes:
+    return msgspec.json.encode(ready)
+
+
+def decode_ready(payload: bytes) -> Ready:
+    """Raises: PipeFault."""
+    try:
+        return msgspec.json.decode(payload, type=Ready)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise PipeFault(f"READY cannot be read: {error}") from error
+
+
+def encode_start(start: Start) -> bytes:
+    return msgspec.json.encode(start)
+
+
+def decode_start(payload: bytes) -> Start:
+    """Raises: PipeFault."""
+    try:
+        return msgspec.json.decode(payload, type=Start)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise PipeFault(f"START cannot be read: {error}") from error
+
+
+class FrameReader:
+    """Cuts what was received into frames."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Frames that are whole by now: kind and payload. Raises: PipeFault."""
+        held = self._data
+        held += data
+        found: list[tuple[int, bytes]] = []
+        at = 0
+        while len(held) - at >= HEAD.size:
+            size, kind = HEAD.unpack_from(held, at)
+            if not 1 <= size <= CLUSTER_FRAME_BYTES.default or kind not in KINDS:
+                raise PipeFault(
+                    f"a frame of kind {kind} with {size} bytes: the other end is no Penstock of "
+                    "this version"
+                )
+            end = at + 4 + size
+            if len(held) < end:
+                break
+            found.append((kind, bytes(memoryview(held)[at + HEAD.size : end])))
+            at = end
+        if at > 0:
+            del held[:at]
+        return found

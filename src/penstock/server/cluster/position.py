@@ -1,0 +1,105 @@
+"""How far this node's data directory is, where that survives a loss of power.
+
+DIR/cluster/position   two slots, written in turns; the valid one with the higher count is true
+
+slot | "PNSP" | version | is whole | 0 | count | epoch | seq | CRC-32 of all before
+       4        1         1          2   8       8       8     4
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from penstock.base.errors import OperatorError
+from penstock.server.disk.data_directory import CLUSTER
+from penstock.server.disk.whole_file import sync_directory, write_whole
+
+NAME: Final = "position"
+MAGIC: Final = b"PNSP"
+VERSION: Final = 1
+SLOT: Final = Struct(">4sBBHQQQ")
+SUM: Final = Struct(">I")
+SLOT_BYTES: Final = SLOT.size + SUM.size
+SECTOR_BYTES: Final = 4096
+"""Apart from each other, so that a torn write of one leaves the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """epoch, seq: of the last entry that is in the directory; is_whole: whether the directory is
+    what its leader's was then, and not half a copy."""
+
+    epoch: int
+    seq: int
+    is_whole: bool
+
+
+class PositionFile:
+    """Of the data directory `directory`. One thread at a time. Raises, everywhere: OSError."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / CLUSTER / NAME
+        self._count = 0
+        self._handle = -1
+
+    def read(self) -> Stored | None:
+        """None when there is none yet. One of which nothing can be read is not whole.
+
+        Raises: OperatorError for one that a newer Penstock has written."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        found = Stored(0, 0, False)
+        self._count = 0
+        for at in (0, SECTOR_BYTES):
+            slot = data[at : at + SLOT_BYTES]
+            if len(slot) < SLOT_BYTES or SUM.unpack(slot[SLOT.size :])[0] != crc32(slot[:-4]):
+                continue
+            magic, version, is_whole, _, count, epoch, seq = SLOT.unpack_from(slot)
+            if magic == MAGIC and version > VERSION:
+                raise OperatorError(
+                    f"{self.path} has version {version}, and this Penstock knows {VERSION}: it was "
+                    "written by a newer one; install that"
+                )
+            if magic == MAGIC and count > self._count:
+                self._count = int(count)
+                found = Stored(int(epoch), int(seq), is_whole == 1)
+        return found
+
+    def write(self, epoch: int, seq: int, is_whole: bool, must_sync: bool = True) -> None:
+        """must_sync: whether it is safe when this returns."""
+        if self._handle < 0:
+            self._open()
+        self._count += 1
+        slot = _slot(self._count, epoch, seq, is_whole)
+        at = SECTOR_BYTES * (self._count % 2)
+        if os.pwrite(self._handle, slot, at) != len(slot):
+            raise OSError(f"{self.path}: a position was not written whole")
+        if must_sync:
+            os.fdatasync(self._handle)
+
+    def _open(self) -> None:
+        folder = self.path.parent
+        if not folder.exists():
+            folder.mkdir(0o700)
+            sync_directory(folder.parent)
+        if self.read() is None:
+            first = _slot(1, 0, 0, False)
+            write_whole(self.path, first + bytes(SECTOR_BYTES * 2 - len(first)))
+            self._count = 2
+        self._handle = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Give the handle back; a second time does nothing."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def _slot(count: int, epoch: int, seq: int, is_whole: bool) -> bytes:
+    head = SLOT.pack(MAGIC, VERSION, int(is_whole), 0, count, epoch, seq)
+    return head + SUM.pack(crc32(head))

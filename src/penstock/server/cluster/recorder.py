@@ -1,0 +1,254 @@
+"""The leader's side: everything that is changed below the data directory is written down as well.
+
+An operation is recorded when it was done here, and sent before the sync that follows it, so that
+the disks of followers work while this one does. What was recorded and not sent yet goes with the
+end of the job. Between the two the process may be killed: then this directory has something that
+no follower has, which is why a leader that was killed starts with copies of its directory.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock, get_ident
+from typing import Final
+
+from penstock.replication.operations import (
+    CREATE,
+    MAKE_FOLDER,
+    REMOVE,
+    SYNC_FILE,
+    SYNC_FOLDER,
+    TRUNCATE,
+    WHOLE,
+    WRITE,
+    EntryWriter,
+)
+from penstock.server.cluster.child_pipe import ChildPipe
+from penstock.server.disk.disk_files import DiskDirectory, FileReclaimer
+from penstock.server.disk.whole_file import sync_directory, write_whole
+from penstock.storage.layout.files import Directory, File, SyncTotals, write_fully
+
+PIECE_BYTES: Final = 524_288
+"""A longer write is several operations."""
+
+
+class Recorder:
+    """root: the data directory; pipe: to the member; is_starting: until clients are served. Used by
+    the disk's thread and by the loop's, each of which says when a piece of work begins and ends."""
+
+    def __init__(self, root: Path, pipe: ChildPipe) -> None:
+        self.root = str(root)
+        self.pipe = pipe
+        self.is_starting = True
+        self._writer = EntryWriter()
+        self._lock = RLock()
+        self._done = 0
+        self._open: dict[int, int] = {}
+
+    # -- what is done ----------------------------------------------------------------------------
+
+    def path_of(self, path: str | Path) -> str:
+        """As followers call it. Raises: ValueError for one that is not below the data directory."""
+        found = os.path.relpath(path, self.root)
+        if found.startswith(".."):
+            raise ValueError(f"{path} is not below {self.root}")
+        return "" if found == "." else found.replace(os.sep, "/")
+
+    def check(self) -> None:
+        """Before anything is changed. Raises: PipeEnded."""
+        self.pipe.check()
+
+    def add(self, kind: int, path: str, number: int = 0, parts: list[bytes] | None = None) -> None:
+        """Something that was just done. Raises: PipeEnded."""
+        size = 0
+        for part in parts or ():
+            size += len(part)
+        if self.is_starting:
+            # There are no jobs yet: the loop itself does all the work, and may wait.
+            self.pipe.wait_room()
+        with self._lock:
+            if not self._writer.has_room(size):
+                self._flush()
+            self._writer.add(kind, path, number, parts)
+
+    def wrote(self, path: str, at: int, parts: list[bytes], taken: int) -> None:
+        """The first `taken` bytes of `parts` were written."""
+        size = sum(len(part) for part in parts)
+        if taken == size <= PIECE_BYTES:
+            self.add(WRITE, path, at, parts)
+            return
+        data = memoryview(b"".join(parts))[:taken]
+        for begin in range(0, taken, PIECE_BYTES):
+            piece = bytes(data[begin : begin + PIECE_BYTES])
+            self.add(WRITE, path, at + begin, [piece])
+
+    def safe_next(self, kind: int, path: str) -> None:
+        """`path` is about to be synced here: what leads to it leaves first. Raises: PipeEnded."""
+        with self._lock:
+            self.add(kind, path)
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._writer.count > 0:
+            self.pipe.send_entry(self._writer.take())
+
+    # -- pieces of work --------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """This thread begins something whose entries are not safe here before `end`."""
+        with self._lock:
+            self._open[get_ident()] = self.pipe.sent + 1
+
+    def end(self) -> int:
+        """What this thread began is over: the number of its last entry, 0 if it recorded nothing.
+
+        Raises: PipeEnded."""
+        with self._lock:
+            first = self._open.pop(get_ident())
+            self._flush()
+            sent = self.pipe.sent
+            done = min(self._open.values()) - 1 if self._open else sent
+            is_news = done > self._done
+            self._done = max(done, self._done)
+            if is_news:
+                self.pipe.send_done(done)
+            return sent if sent >= first else 0
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """As a block; several may lie within each other."""
+        if get_ident() in self._open:
+            yield
+            return
+        self.begin()
+        try:
+            yield
+        finally:
+            self.end()
+
+
+class RecordedFile(File):
+    """One open file of a leader. path: as followers call it. Raises, everywhere: OSError."""
+
+    __slots__ = ("_file", "_path", "_recorder")
+
+    def __init__(self, file: File, path: str, recorder: Recorder) -> None:
+        self._file = file
+        self._path = path
+        self._recorder = recorder
+
+    def write(self, at: int, data: bytes) -> int:
+        return self.write_parts(at, [data])
+
+    def write_parts(self, at: int, parts: list[bytes]) -> int:
+        self._recorder.check()
+        taken = self._file.write_parts(at, parts)
+        self._recorder.wrote(self._path, at, parts, taken)
+        return taken
+
+    def sync(self) -> None:
+        self._recorder.safe_next(SYNC_FILE, self._path)
+        self._file.sync()
+
+    def read(self, at: int, count: int) -> bytes:
+        return self._file.read(at, count)
+
+    def size(self) -> int:
+        return self._file.size()
+
+    def truncate(self, size: int) -> None:
+        self._recorder.check()
+        self._file.truncate(size)
+        self._recorder.add(TRUNCATE, self._path, size)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class RecordedDirectory(Directory):
+    """One directory of a leader, made if it is not there. Raises, everywhere: OSError."""
+
+    __slots__ = ("_directory", "_path", "_recorder")
+
+    def __init__(self, path: Path, recorder: Recorder, freeing: FileReclaimer | None) -> None:
+        self._recorder = recorder
+        self._path = recorder.path_of(path)
+        if not path.is_dir():
+            make_folder(path, recorder)
+        self._directory = DiskDirectory(str(path), freeing)
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    def sync_totals(self) -> SyncTotals | None:
+        return self._directory.sync_totals()
+
+    def names(self) -> list[str]:
+        return self._directory.names()
+
+    def open(self, name: str) -> File:
+        return RecordedFile(self._directory.open(name), self._at(name), self._recorder)
+
+    def create(self, name: str) -> File:
+        self._recorder.check()
+        file = self._directory.create(name)
+        self._recorder.add(CREATE, self._at(name))
+        return RecordedFile(file, self._at(name), self._recorder)
+
+    def remove(self, name: str) -> None:
+        self._recorder.check()
+        self._directory.remove(name)
+        self._recorder.add(REMOVE, self._at(name))
+
+    def rename(self, old: str, new: str) -> None:
+        """A copy and a removal, which can be done again where a renaming cannot. It is seldom: what
+        is damaged is set aside at the start, and files are not used again."""
+        source = self._directory.open(old)
+        try:
+            self._copy(source, new)
+        finally:
+            source.close()
+        self.remove(old)
+
+    def _copy(self, source: File, new: str) -> None:
+        if new in self._directory.names():
+            self.remove(new)
+        target = self.create(new)
+        try:
+            at = 0
+            while data := source.read(at, PIECE_BYTES):
+                write_fully(target, at, data)
+                at += len(data)
+            target.sync()
+        finally:
+            target.close()
+
+    def sync(self) -> None:
+        self._recorder.safe_next(SYNC_FOLDER, self._path)
+        self._directory.sync()
+
+
+def make_folder(path: Path, recorder: Recorder) -> None:
+    """A new one, for its owner alone; safe when this returns. Raises: OSError."""
+    recorder.check()
+    path.mkdir(0o700)
+    recorder.add(MAKE_FOLDER, recorder.path_of(path))
+    recorder.safe_next(SYNC_FOLDER, recorder.path_of(path.parent))
+    sync_directory(path.parent)
+
+
+def put_whole(path: Path, data: bytes, recorder: Recorder) -> None:
+    """In the place of whatever is at `path`. Raises: OSError."""
+    recorder.check()
+    write_whole(path, data)
+    recorder.add(WHOLE, recorder.path_of(path), 0, [data])
+
+
+def take_away(path: Path, recorder: Recorder) -> None:
+    """Safe when this returns. Raises: OSError, FileNotFoundError."""
+    recorder.check()
+    os.unlink(path)
+    recorder.add(REMOVE, recorder.path_of(path))
+    recorder.safe_next(SYNC_FOLDER, recorder.path_of(path.parent))
+    sync_directory(path.parent)
