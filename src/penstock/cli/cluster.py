@@ -24,9 +24,7 @@ from penstock.telemetry.words import size
 
 DAYS_MAX: Final = 3650
 _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-STATUS_COLUMNS: Final = columns(
-    "NODE:name ONLINE ROLE POSITION:number LAG:number WHOLE CLIENTS_AT"
-)
+STATUS_COLUMNS: Final = columns("NODE:name ONLINE ROLE POSITION:number LAG:number WHOLE CLIENTS_AT")
 MEMBER_COLUMNS: Final = columns("NODE:name VOTES NODES_REACH_IT_AT CLIENTS_AT VERSION")
 NO_LEADER: Final = 3
 """Exit status of `status` while no node leads."""

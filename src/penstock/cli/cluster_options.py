@@ -1,4 +1,4 @@
-"""The options of `penstock serve` that make a node of a cluster, and such a node in the foreground."""
+"""The options of `penstock serve` that make a node of a cluster, and that node until Ctrl-C."""
 
 import asyncio
 import os

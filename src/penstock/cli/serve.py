@@ -13,8 +13,8 @@ from penstock.base.config import Config
 from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.broker.actors.syncing import ALWAYS, MODES
 from penstock.broker.session.access import is_loopback
-from penstock.broker.session.tokens import is_oauth_wanted
 from penstock.cli.cluster_options import cluster_options, run_member
+from penstock.cli.token_maker import token_maker
 from penstock.flow.profile import PROFILES
 from penstock.server.boot.config_file import read_config
 from penstock.server.boot.node import Node

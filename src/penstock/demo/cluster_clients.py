@@ -21,8 +21,8 @@ _TROUBLE: Final = (AMQPError, OSError)
 
 
 class Client:
-    """ports: of the nodes, tried in turns. A thread of its own from `start` to `stop`; history: what
-    happened, in order; began: the run's clock is 0 there."""
+    """ports: of the nodes, tried in turns. A thread of its own from `start` to `stop`; history:
+    what happened, in order; began: the run's clock is 0 there."""
 
     def __init__(self, ports: Sequence[int], queue: str, began: float, *, is_stream: bool) -> None:
         self.ports = ports
@@ -72,7 +72,7 @@ class Client:
         )
 
     def _connected(self) -> None:
-        """Connect, and work until the connection ends or all is done. Raises: AMQPError; OSError."""
+        """Connect, and work until that ends or all is done. Raises: AMQPError; OSError."""
         raise NotImplementedError
 
 

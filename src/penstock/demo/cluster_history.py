@@ -47,9 +47,7 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        return not (
-            self.lost or self.invented or self.disordered or self.repeated or self.gaps
-        )
+        return not (self.lost or self.invented or self.disordered or self.repeated or self.gaps)
 
     def words(self) -> str:
         """One line."""

@@ -1,4 +1,4 @@
-"""`penstock cluster try`: three nodes, an etcd, a publisher and a consumer; the leader is killed."""
+"""`penstock cluster try`: three nodes, a publisher and a consumer; the leader is killed."""
 
 import shutil
 import tempfile
@@ -92,9 +92,7 @@ class _Try:
 
     def _count(self, publisher: Publisher, consumer: Consumer) -> int:
         publisher.stop()
-        wanted = {
-            (one.publisher, one.number) for one in publisher.history if one.kind == CONFIRMED
-        }
+        wanted = {(one.publisher, one.number) for one in publisher.history if one.kind == CONFIRMED}
         consumer.await_all(wanted, DRAIN_S)
         consumer.stop()
         history = publisher.history + consumer.history

@@ -153,7 +153,6 @@ class Node:
         self.history = self.flight.history
         self.keeping: DurableState | None = None
         self.audit: AuditFile | None = None
-        self.inherited: dict[str, int] = {}
         self.failure: OperatorError | None = None
         self.on_failure: Callable[[], None] | None = None
         self.listener: Listener | None = None
@@ -218,9 +217,7 @@ class Node:
         """At a socket that somebody else has opened, where there is one of that name."""
         handle = self.inherited.get(name)
         sock = None if handle is None else socket.socket(fileno=handle)
-        return Listener(
-            self.broker, self.poller, self.loop, self.config.host, port, endpoint, sock
-        )
+        return Listener(self.broker, self.poller, self.loop, self.config.host, port, endpoint, sock)
 
     @property
     def listeners(self) -> list[Listener]:

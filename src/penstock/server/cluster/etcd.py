@@ -149,9 +149,7 @@ class EtcdStore:
         """Everything below prefix + `below`, as it is now (not of some replica that lags), by
         names without the prefix. Raises: EtcdFault."""
         start = (self.prefix + below).encode()
-        answer = self._post(
-            "/kv/range", {"key": _text(start), "range_end": _text(_behind(start))}
-        )
+        answer = self._post("/kv/range", {"key": _text(start), "range_end": _text(_behind(start))})
         return {
             _bytes(row["key"]).decode()[len(self.prefix) :]: Stored(
                 _bytes(row.get("value", "")), int(row["mod_revision"])

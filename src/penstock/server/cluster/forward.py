@@ -164,9 +164,7 @@ class Forwarder:
 async def deliver(hello: Hello, link: LinkConnection, path: str) -> None:
     """At the leader: hand a forwarded client to the broker's private socket at `path`, with the
     client's own address. Raises: OSError; EOFError; LinkFault."""
-    reader, writer = await asyncio.open_unix_connection(
-        path, limit=CLUSTER_FORWARD_BYTES.default
-    )
+    reader, writer = await asyncio.open_unix_connection(path, limit=CLUSTER_FORWARD_BYTES.default)
     try:
         writer.write(header_of(hello.client_host, hello.client_port))
         link.write(TAKEN)

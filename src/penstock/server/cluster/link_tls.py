@@ -67,9 +67,7 @@ def certified_name(ssl_object: Any) -> str | None:
 def dial_words(fault: Exception) -> str:
     """Why a connection to a member did not come about."""
     if isinstance(fault, ssl.SSLCertVerificationError):
-        return (
-            f"shows a certificate that --cluster-ca does not vouch for ({fault.verify_message})"
-        )
+        return f"shows a certificate that --cluster-ca does not vouch for ({fault.verify_message})"
     if isinstance(fault, ssl.SSLError):
         return (
             f"ended the TLS handshake ({fault.reason}): one of both certificates is not signed by "

@@ -1,5 +1,4 @@
-"""The links of a member: one connection for each pair of members, heartbeats on it, and no peer that
-holds another.
+"""The links of a member: one connection for each pair, and no peer that holds another one.
 
 Of two members the one whose name is smaller dials; the other looks now and then whether anything
 answers at the peer's port, so that both learn at once that a process is gone. What is sent to a
@@ -104,9 +103,7 @@ class Peer:
             is_refused = False
             try:
                 links = self.links
-                connection = await dial(
-                    self.address, links.tls, links.me, self.name, self.purpose
-                )
+                connection = await dial(self.address, links.tls, links.me, self.name, self.purpose)
             except ConnectionRefusedError as fault:
                 is_refused = True
                 self._failed(dial_words(fault))
@@ -146,7 +143,7 @@ class Peer:
         tasks = [asyncio.create_task(one) for one in works]
         self.links.events.link_up(self.name)
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.connection = None
             self.waiting.clear()
@@ -313,9 +310,7 @@ class Links:
             self.server.close()
         for connection in list(self.open):
             connection.abort()
-        await asyncio.gather(
-            *(peer.task for peer in self.peers.values()), return_exceptions=True
-        )
+        await asyncio.gather(*(peer.task for peer in self.peers.values()), return_exceptions=True)
 
 
 def check_plain(host: str, *, is_plain: bool, has_tls: bool) -> None:

@@ -1,4 +1,4 @@
-"""A node of a cluster: what replication decides, carried out with etcd, links, a directory, a broker.
+"""A node of a cluster: what replication decides, carried out with links, a directory, a broker.
 
 The member follows or leads. While it follows it applies the leader's entries to its directory and
 forwards clients; while it leads a broker of its own process has the directory and serves clients,
@@ -214,7 +214,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self.member.tick(now_ms())
             self.act()
 
-    # -- what replication wants ----------------------------------------------------------------------
+    # -- what replication wants --------------------------------------------------------------------
 
     def act(self) -> None:
         """Carry out what it wants now, in order."""
@@ -293,7 +293,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
     async def _closed(self) -> None:
         self._end(None)
 
-    # -- leading -------------------------------------------------------------------------------------
+    # -- leading -----------------------------------------------------------------------------------
 
     def _spawn(self) -> None:
         """The next broker, which waits."""
@@ -316,7 +316,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.forwarder.end()
         config = self.sockets.settled(self.config)
         self.child.start(
-            replace(config, cluster_coordinator="", store_spare_segments=0), self.sockets.inherited()
+            replace(config, cluster_coordinator="", store_spare_segments=0),
+            self.sockets.inherited(),
         )
 
     async def _stop_leading(self, words: str, is_orderly: bool) -> None:
@@ -377,9 +378,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
 
     def ready(self, ready: Ready) -> None:
         self.ready_told = ready
-        self.log.info(
-            f"serves clients: {ready.queues} queues, {ready.messages} messages came back"
-        )
+        self.log.info(f"serves clients: {ready.queues} queues, {ready.messages} messages came back")
 
     def failed(self, words: str) -> None:
         self.log.warning(f"the broker has stopped: {words}")
@@ -400,7 +399,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self.member.resign("", now_ms())
             self.act()
 
-    # -- the directory -------------------------------------------------------------------------------
+    # -- the directory -----------------------------------------------------------------------------
 
     def applied(self, position: Position) -> None:
         self.member.applied(position, now_ms())
@@ -436,7 +435,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self.member.copied(action.session, now_ms())
         self.act()
 
-    # -- links ---------------------------------------------------------------------------------------
+    # -- links -------------------------------------------------------------------------------------
 
     def link_up(self, name: str) -> None:
         self.member.link_up(name, now_ms())
@@ -482,7 +481,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             raise LinkFault(f"node '{hello.name}' forwards a client, and this node does not lead")
         await deliver(hello, link, self.sockets.private_path(is_tls=hello.is_tls))
 
-    # -- etcd ----------------------------------------------------------------------------------------
+    # -- etcd --------------------------------------------------------------------------------------
 
     def seen(self, view: CoordinatorView) -> None:
         coordinator, thread = self.coordinator, self.thread

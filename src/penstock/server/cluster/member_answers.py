@@ -42,7 +42,7 @@ class MemberAnswers:
 
     @staticmethod
     def _said(words: str) -> Reply:
-        """"" is yes; anything else says why not."""
+        """ "" is yes; anything else says why not."""
         return {"error": words} if words else {"is_done": True}
 
     def status(self) -> ClusterAnswer:
@@ -154,9 +154,7 @@ class MemberAnswers:
                 f"{len(online)} of {len(config.voters)} voters are online, which is a majority: "
                 "they elect a leader by themselves"
             )
-        forgotten = {
-            identity: other for other, identity in config.voters.items() if other != name
-        }
+        forgotten = {identity: other for other, identity in config.voters.items() if other != name}
         forced = msgspec.structs.replace(
             config,
             epoch=max(config.epoch, node.member.epoch) + 1,

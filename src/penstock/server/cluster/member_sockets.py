@@ -100,9 +100,7 @@ class MemberSockets:
 
     def settled(self, config: Config) -> Config:
         """`config` with the ports that there are."""
-        return replace(
-            config, port=self.port_of(CLIENTS), tls_port=self.port_of(TLS_CLIENTS)
-        )
+        return replace(config, port=self.port_of(CLIENTS), tls_port=self.port_of(TLS_CLIENTS))
 
     def shown(self) -> str:
         """Where clients come in, for people: `amqp://127.0.0.1:5672`."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from penstock.base.config import Config
-from penstock.base.errors import OperatorError
 from penstock.broker.broker import Log
 from penstock.replication.member import Member, Origin
 from penstock.replication.state import MemberState
@@ -28,6 +27,7 @@ from penstock.server.control.control_socket import ControlSocket
 from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.machine import SystemChance
 from penstock.server.net.listener import raise_limit
+
 
 async def serve_member(config: Config, announce: Callable[[MemberNode], None]) -> None:
     """Run a node of a cluster until SIGINT or SIGTERM. `announce(node)` is called when it listens.
@@ -70,9 +70,7 @@ def _look_at_etcd(store: EtcdStore, log: Log) -> None:
         log.warning(f"no etcd answers yet: {fault}; this node waits for one")
 
 
-def _node(
-    config: Config, settings: MemberSettings, sockets: MemberSockets, log: Log
-) -> MemberNode:
+def _node(config: Config, settings: MemberSettings, sockets: MemberSockets, log: Log) -> MemberNode:
     path = Path(config.data_dir)
     boot_id = uuid4().hex[:12]
     state = read_state(path)

@@ -19,7 +19,7 @@ def control_path(port: int) -> str:
 
 
 def cluster_path(port: int) -> str:
-    """Where a node of a cluster whose clients come to `port` answers questions about the cluster."""
+    """Where the node whose clients come to `port` answers questions about its cluster."""
     whole = Path(control_path(port))
     return str(whole.with_name(f"{whole.stem}-cluster.sock"))
 
