@@ -43,7 +43,7 @@ COMPILED := .venv-compiled
 LOCK := .venv-lock
 BARE := .venv-bare
 
-EXTRAS := demo,spark,spark-jre,pipelines,tls,oauth
+EXTRAS := demo,spark,spark-jre,pipelines,tls,oauth,cluster
 SPARK_VERSIONS ?= 4.0 4.1 4.2
 SOURCES := $(shell find src/penstock -type f -not -name '*.pyc')
 DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py

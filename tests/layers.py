@@ -54,6 +54,8 @@ LAYER_OF: Final = {
     "conformance/test_why_answers.py": CLIENTS,
     "conformance/test_why_culprits.py": CLIENTS,
     "bench": CLIENTS,
+    "cluster": CLIENTS,
+    "cluster/test_history.py": CORE,
     "crash": DISK,
     # Bugs can only be planted in plain Python.
     "crash/test_planted_bugs.py": LONG,

@@ -132,6 +132,10 @@ def serve(
         sys.stdout.flush()
 
     asyncio.run(run_node(config, announce, token_maker(config)))
+    _say_stopped(config)
+
+
+def _say_stopped(config: Config) -> None:
     if config.data_dir == "":
         click.echo("stopped; nothing was kept")
     else:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pika
 from pika.exceptions import AMQPError
 
-from penstock.demo.cluster_history import CONFIRMED, DELIVERED, SENT, Happened
+from penstock.demo.cluster_history import CONFIRMED, CONNECTED, DELIVERED, SENT, Happened
 
 HOST: Final = "127.0.0.1"
 AGAIN_S: Final = 0.05
@@ -116,7 +116,10 @@ class Publisher(Client):
             on_close_callback=self._closed,
         )
         self.connections += 1
-        connection.ioloop.start()
+        try:
+            connection.ioloop.start()
+        finally:
+            connection.ioloop.close()
         if self.trouble is not None:
             raise self.trouble
 
@@ -187,10 +190,17 @@ class Publisher(Client):
             self.history.append(Happened(now, CONFIRMED, self.name, number))
         self._pump()
 
-    def longest_gap_s(self, after: float) -> float:
-        """From `after` to the next confirm."""
-        later = [at for at in self.confirmed_at if at > after]
-        return later[0] - after if later else float("inf")
+    def longest_gap_s(self, after: float, until: float = float("inf")) -> float:
+        """The longest time without a confirm that began at `after` or later, or was under way then;
+        the time since the last one counts, too."""
+        found = [at for at in list(self.confirmed_at) if at <= until]
+        ends = [*found[1:], min(until, self.now())]
+        gaps = [end - at for at, end in zip(found, ends, strict=False) if end > after]
+        return max(gaps, default=float("inf"))
+
+    def has_confirm_after(self, at: float) -> bool:
+        found = self.confirmed_at
+        return bool(found) and found[-1] > at
 
 
 class Consumer(Client):
@@ -204,6 +214,7 @@ class Consumer(Client):
     def _connected(self) -> None:
         connection = pika.BlockingConnection(self.parameters())
         self.connections += 1
+        self.history.append(Happened(self.now(), CONNECTED, "", 0))
         try:
             self._work(connection)
         finally:
@@ -226,7 +237,7 @@ class Consumer(Client):
 
     def _got(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         name, number, _ = body.split(b" ", 2)
-        offset = (properties.headers or {}).get("x-stream-offset", -1)
+        offset = int((properties.headers or {}).get("x-stream-offset", -1))
         one = Happened(
             self.now(), DELIVERED, name.decode(), int(number), offset, method.redelivered
         )

@@ -4,7 +4,7 @@ A line for each thing, in the order in which one client saw it: a publisher sent
 consumer got a delivery. The checks are those of Jepsen's tests of queues and logs.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,10 +14,13 @@ import msgspec
 SENT: Final = "sent"
 CONFIRMED: Final = "confirmed"
 DELIVERED: Final = "delivered"
+CONNECTED: Final = "connected"
+SETTLED_S: Final = 5.0
+"""An acknowledgement that a client wrote so long before it lost its connection has been taken."""
 
 
 class Happened(msgspec.Struct, frozen=True, array_like=True):
-    """at_s: by the clock of the run; publisher, number: of the message; offset: in a stream, -1 for
+    """at_s: by the clock of the run; kind: connected is of a consumer; publisher, number: of the message; offset: in a stream, -1 for
     a queue; is_again: delivered as one that may have been delivered before."""
 
     at_s: float
@@ -32,7 +35,7 @@ class Happened(msgspec.Struct, frozen=True, array_like=True):
 class Verdict:
     """lost: confirmed and never delivered; invented: delivered and never sent; disordered: first
     deliveries behind later ones of their publisher; repeated: delivered again though they were sent
-    once, and without the mark; gaps: places in a stream where offsets do not count on; duplicates:
+    once, without the mark, and not because the consumer's connection was lost at that time; gaps: places in a stream where offsets do not count on; duplicates:
     deliveries beyond the first, allowed ones included."""
 
     sent: int = 0
@@ -67,6 +70,8 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
     confirmed: set[tuple[str, int]] = set()
     delivered: Counter[tuple[str, int]] = Counter()
     furthest: dict[str, int] = defaultdict(lambda: -1)
+    recent: deque[tuple[float, tuple[str, int]]] = deque()
+    unsettled: set[tuple[str, int]] = set()
     before = -1
     for one in history:
         message = (one.publisher, one.number)
@@ -74,8 +79,13 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
             sent[message] += 1
         elif one.kind == CONFIRMED:
             confirmed.add(message)
+        elif one.kind == CONNECTED:
+            unsettled.update(message for _, message in recent)
         elif one.kind == DELIVERED:
             delivered[message] += 1
+            recent.append((one.at_s, message))
+            while recent[0][0] < one.at_s - SETTLED_S:
+                recent.popleft()
             if is_stream and before >= 0 and one.offset != before + 1:
                 found.gaps.append(one.offset)
             before = one.offset
@@ -83,9 +93,9 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
                 if one.number < furthest[one.publisher]:
                     found.disordered.append(message)
                 furthest[one.publisher] = max(furthest[one.publisher], one.number)
-            elif not one.is_again and delivered[message] > sent[message]:
-                # Sent before, as far as this list is in order: judged below, once all is counted.
+            elif not one.is_again and message not in unsettled:
                 found.repeated.append(message)
+    # A publisher and a consumer do not write in one order: what was sent twice is known only now.
     found.repeated = [one for one in found.repeated if delivered[one] > sent[one]]
     found.sent = len(sent)
     found.confirmed = len(confirmed)

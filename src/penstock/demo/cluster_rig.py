@@ -219,6 +219,10 @@ class ClusterRig:
         """Where it answers questions about the cluster."""
         return str(self.sockets / f"penstock-{self.nodes[name].port}-cluster.sock")
 
+    def ask(self, name: str, request: dict[str, object]) -> dict[str, object]:
+        """Raises: OperatorError when it says no, or nothing."""
+        return ask(self.control(name), request, 10.0)
+
     def status(self, name: str) -> ClusterAnswer | None:
         """None while it does not answer."""
         try:
