@@ -26,6 +26,7 @@ class ClusterConfig(Struct, frozen=True):
     in_sync: in the mode all, the voters that hold everything committed.
     forgotten: names by identity of members that may not come back.
     prefer: who should lead next where several would do.
+    led_by: who led last, or leads.
     """
 
     cluster_id: str
@@ -37,6 +38,7 @@ class ClusterConfig(Struct, frozen=True):
     in_sync: tuple[str, ...] = ()
     forgotten: dict[str, str] = field(default_factory=dict)
     prefer: str = ""
+    led_by: str = ""
 
 
 class Promise(Struct, frozen=True):
@@ -78,6 +80,11 @@ def agreed_seq(config: ClusterConfig, persisted: Mapping[str, int]) -> int:
 def chosen_leader(config: ClusterConfig, promises: Iterable[Promise], *, is_patient: bool) -> str:
     """Who leads the epoch `config.epoch`, "" when the promises there are do not decide it.
 
+    A majority of voters holds everything committed. So does the last leader: it began with all of
+    before and has committed nothing that it had not on its own disk; and who has promised commits
+    nothing more. Without this rule two followers that are being copied from a leader which restarts
+    would be without one for ever.
+
     Exact replicas lead before others, since nobody can follow another one without a resync; of
     two sets that both hold everything committed, theirs is preferred. is_patient: do not choose
     one that is not exact yet, as further promises may come.
@@ -102,7 +109,9 @@ def _is_enough(config: ClusterConfig, names: list[str]) -> bool:
 
     In the mode all each does, and the others can commit nothing without it.
     """
-    return bool(names) if config.mode == ALL else is_majority(config, names)
+    return (
+        config.led_by in names or is_majority(config, names) or (config.mode == ALL and names != [])
+    )
 
 
 def _rank(config: ClusterConfig, promise: Promise) -> tuple[Position, bool, bool, str]:

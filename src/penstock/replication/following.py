@@ -215,7 +215,7 @@ class Following:
         if self.phase != STREAMING or not self._is_open:
             return
         replica = self.replica
-        is_whole = replica.state.is_whole and replica.is_settled
+        is_whole = replica.durable.is_whole and replica.state.is_whole
         frame = Ack(self.epoch, self._session, replica.position, is_whole)
         replica.actions.append(Send(self.leader, frame))
 

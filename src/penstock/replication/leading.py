@@ -16,9 +16,10 @@ FRAME_BYTES = 1_048_576
 
 class Progress:
     """One follower. session: of its attach, 0 when it is not attached; sent_seq: last entry sent;
-    persisted_seq: last one on its disk; is_whole: whether that counts."""
+    acked_seq: where what is under way to it begins; persisted_seq: last entry on its disk;
+    is_whole: whether that counts."""
 
-    __slots__ = ("heard_ms", "is_whole", "persisted_seq", "sent_seq", "session")
+    __slots__ = ("acked_seq", "heard_ms", "is_whole", "persisted_seq", "sent_seq", "session")
 
     def __init__(self, now_ms: int) -> None:
         self.heard_ms = now_ms
@@ -27,6 +28,7 @@ class Progress:
     def detach(self) -> None:
         self.session = 0
         self.sent_seq = 0
+        self.acked_seq = 0
         self.persisted_seq = 0
         self.is_whole = False
 
@@ -197,7 +199,7 @@ class Leading:
             self.replica.actions.append(ServeResync(peer, frame.session, position))
         elif how == STREAM:
             one.session = frame.session
-            one.sent_seq = position.seq
+            one.sent_seq = one.acked_seq = position.seq
         answer = Attached(self.epoch, frame.session, how, position, tail)
         self.replica.actions.append(Send(peer, answer))
 
@@ -217,6 +219,7 @@ class Leading:
         if one is None or frame.session != one.session or not one.session:
             return
         one.persisted_seq = max(one.persisted_seq, min(frame.position.seq, one.sent_seq))
+        one.acked_seq = max(one.acked_seq, one.persisted_seq)
         one.is_whole = frame.is_whole
         if one.is_whole and self.resyncing == peer:
             self.resyncing = ""
@@ -231,7 +234,7 @@ class Leading:
         ring.trim(max(kept, bounds.retention_bytes), self.commit_seq)
         for peer, one in self.progress.items():
             while one.session and one.sent_seq < self.replica.tail.seq:
-                under_way = ring.bytes_between(one.persisted_seq, one.sent_seq)
+                under_way = ring.bytes_between(one.acked_seq, one.sent_seq)
                 if under_way >= bounds.follower_bytes:
                     break
                 previous = ring.position_at(one.sent_seq)
@@ -266,13 +269,14 @@ class Leading:
         """Move the commit point as far as every configuration that may be in force allows.
 
         Entries of earlier epochs are never counted alone: a majority may have them, and yet another
-        leader win with a longer log of an epoch in between.
+        leader win with a longer log of an epoch in between. The leader itself has to have what it
+        commits: see `chosen_leader`.
         """
         persisted = self._persisted()
         agreed = agreed_seq(self.config, persisted)
         if self.pending is not None:
             agreed = min(agreed, agreed_seq(self.pending, persisted))
-        agreed = min(agreed, self.replica.tail.seq)
+        agreed = min(agreed, self.replica.position.seq)
         if agreed < self.first_seq or agreed <= self.commit_seq:
             return
         self.commit_seq = agreed

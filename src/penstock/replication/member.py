@@ -638,21 +638,24 @@ class Member:
         is_named = config is not None and config.phase == LED and config.leader == self.name
         if config is None or not is_named or config.epoch != self.epoch or self.is_refused:
             return
-        if self._opening != self.epoch or self._is_closing:
-            return
         replica = self.replica
+        if self._opening != self.epoch or self._is_closing or replica.durable.open_epoch != self.epoch:
+            return
         assert replica.is_drained, "because it has promised"
         if not replica.is_exact:
             replica.forget_history()
-        self.leading = Leading(
-            replica, config, self.timing, self.bounds, self.is_linked, self._now_ms
-        )
+        self.leading = self.begin_leading(config)
         marker = Entry(self.epoch, replica.tail.seq + 1, b"")
         replica.take(marker)
         self.actions.append(Apply((marker,)))
         self.actions.append(StartLeading(self.epoch, marker.seq + 1))
         for peer in sorted(self._peers):
             self._send_heartbeat(peer)
+
+    def begin_leading(self, config: ClusterConfig) -> Leading:
+        """The books of an epoch that this member leads."""
+        replica = self.replica
+        return Leading(replica, config, self.timing, self.bounds, self.is_linked, self._now_ms)
 
     def _step_down(self, words: str, *, with_resign: bool) -> None:
         """Lead no longer, at once."""
@@ -735,7 +738,7 @@ class Member:
 
     def _put_promise(self) -> None:
         replica = self.replica
-        if replica.state.promised != self.epoch or self._opening == self.epoch:
+        if replica.durable.promised != self.epoch or self._opening == self.epoch:
             return
         if self.following.leader or not replica.is_drained or self._stopping:
             return
@@ -746,7 +749,7 @@ class Member:
             replica.state.identity,
             self.epoch,
             replica.position,
-            replica.state.is_whole,
+            replica.durable.is_whole,
             replica.is_exact,
         )
         self.actions.append(PutPromise(promise))
@@ -760,7 +763,9 @@ class Member:
             return
         chosen = self.election.chosen(config, self._now_ms)
         if chosen:
-            led = msgspec.structs.replace(config, phase=LED, leader=chosen, prefer="")
+            led = msgspec.structs.replace(
+                config, phase=LED, leader=chosen, led_by=chosen, prefer=""
+            )
             self._offer(self.revision, led)
 
     def _suspect(self) -> None:

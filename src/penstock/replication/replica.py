@@ -17,6 +17,7 @@ class Replica:
     position: applied, synced, and on the disk itself.
     tail: the last entry that was received or recorded; those between are being applied.
     is_exact: nothing lies in the directory behind `tail`.
+    state: as it will be when all is written that was asked for; durable: as it is on the disk.
     """
 
     def __init__(
@@ -30,9 +31,10 @@ class Replica:
         # Entries of later epochs may have been taken before the promise of them was written.
         promised = max(state.promised, state.open_epoch, position.epoch)
         self.state = msgspec.structs.replace(state, promised=promised)
+        self.durable = state
         self.ring = Ring(position if self.is_exact and state.is_whole else None)
         self._number = 0
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._waiting: deque[tuple[int, MemberState, Callable[[], None]]] = deque()
 
     @property
     def is_drained(self) -> bool:
@@ -46,18 +48,18 @@ class Replica:
 
     def persist(self, state: MemberState, then: Callable[[], None]) -> None:
         """Have `state` written, then go on with `then`; at once when it is there already."""
-        if state == self.state and not self._waiting:
+        if state == self.durable and not self._waiting:
             then()
             return
         self.state = state
         self._number += 1
-        self._waiting.append((self._number, then))
+        self._waiting.append((self._number, state, then))
         self.actions.append(Persist(self._number, state))
 
     def persisted(self, number: int) -> None:
         """Everything up to that number is on the disk."""
         while self._waiting and self._waiting[0][0] <= number:
-            _, then = self._waiting.popleft()
+            _, self.durable, then = self._waiting.popleft()
             then()
 
     def take(self, entry: Entry) -> None:
