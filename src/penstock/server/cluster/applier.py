@@ -82,6 +82,8 @@ class Applier:
 
     def _work(self) -> None:
         try:
+            # A catalogue without a row is one, too: without a file a broker would refuse to start.
+            self._files.rows()
             while self._wait():
                 self._group()
         except OperationFault as fault:

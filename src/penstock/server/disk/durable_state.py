@@ -222,10 +222,11 @@ class DurableState:
         self.parking.close()
         self.catalogue.hand_over()
         self.disk.close()
-        with self.files.working():
-            self.stores.close()
-            self.streams.close()
-            self._leave_inventory()
+        if self.files.failure() is None:
+            with self.files.working():
+                self.stores.close()
+                self.streams.close()
+                self._leave_inventory()
         self.freeing.close()
         self.database.close()
         self.directory.close()

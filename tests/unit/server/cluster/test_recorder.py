@@ -1,0 +1,185 @@
+"""What real stores do to a recorded directory is done again elsewhere, byte for byte."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from penstock.replication.operations import Operation, decode
+from penstock.server.cluster.child_pipe import ChildPipe, PipeEnded
+from penstock.server.cluster.follower_files import FollowerFiles
+from penstock.server.cluster.recorder import PIECE_BYTES, RecordedDirectory, Recorder, put_whole
+from penstock.simulation.machine import disk as sim
+from penstock.storage.layout.files import File
+from tests.crash import histories
+from tests.crash.rig import Rig
+from tests.unit.server.cluster.member_bed import Member, contents, wait_until
+
+FOLDER = "vhosts/one/persistent"
+
+
+class Bed:
+    """A leader's directory, recorded, and a member that takes the entries."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "leader"
+        (self.root / "vhosts" / "one").mkdir(parents=True)
+        ours, theirs = socket.socketpair()
+        self.member = Member(theirs)
+        self.pipe = ChildPipe(ours)
+        self.recorder = Recorder(self.root, self.pipe)
+        self.directory = RecordedDirectory(self.root / FOLDER, self.recorder, None)
+
+    def operations(self) -> list[Operation]:
+        with self.recorder.working():
+            pass
+        wait_until(lambda: self.member.count == self.pipe.sent, "every entry")
+        return [one for entry in self.member.entries for one in decode(entry)]
+
+    def close(self) -> None:
+        self.pipe.close()
+        self.member.close()
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Iterator[Bed]:
+    made = Bed(tmp_path)
+    yield made
+    made.close()
+
+
+def replay(ops: list[sim.Op], directory: RecordedDirectory, files: dict[int, File]) -> None:
+    """Do to `directory` what was done to a simulated disk."""
+    for op in ops:
+        if op.kind == sim.CREATE:
+            files[op.node] = directory.create(op.name)
+        elif op.kind == sim.WRITE:
+            assert files[op.node].write(op.at, op.data) == len(op.data)
+        elif op.kind == sim.TRUNCATE:
+            files[op.node].truncate(op.at)
+        elif op.kind == sim.SYNC:
+            files[op.node].sync()
+        elif op.kind == sim.REMOVE:
+            directory.remove(op.name)
+        elif op.kind == sim.RENAME:
+            directory.rename(op.name, op.new_name)
+        else:
+            directory.sync()
+
+
+class WithoutSpares(Rig):
+    """As a node of a cluster has it."""
+
+    def __init__(self, *args: object, **named: object) -> None:
+        super().__init__(*args, **{**named, "spares_max": 0})  # type: ignore[arg-type]
+
+
+WITHOUT_SPARES = [name for name in histories.HISTORIES if not name.startswith("reused")]
+
+
+@pytest.mark.parametrize("name", WITHOUT_SPARES)
+def test_every_prefix_of_a_history_is_a_directory_that_opens(
+    name: str, bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each operation the follower's files are the leader's at that point, and recovery finds
+    in them everything that was confirmed by then."""
+    monkeypatch.setattr(histories, "Rig", WithoutSpares)
+    life = histories.HISTORIES[name]()
+    files: dict[int, File] = {}
+    for node, (file_name, data) in enumerate(life.disk.image.items()):
+        files[node] = bed.directory.create(file_name)
+        files[node].write(0, data)
+    root = bed.root / FOLDER
+    begun = len(bed.operations())
+    images = [{path.name: path.read_bytes() for path in root.iterdir()}]
+    for op in life.disk.ops:
+        replay([op], bed.directory, files)
+        images.append({path.name: path.read_bytes() for path in root.iterdir()})
+    assert len(images) > 10
+    follower = FollowerFiles(tmp_path / "follower")
+    follower.root.mkdir()
+    expected = life.start.copy()
+    waiting = list(reversed(life.events))
+    at = 0
+    for number, one in enumerate(bed.operations()):
+        follower.apply(one)
+        if number + 1 < begun:
+            continue
+        names = (follower.root / FOLDER).iterdir()
+        here = {path.name: path.read_bytes() for path in names}
+        while at < len(images) and images[at] != here:
+            at += 1
+        assert at < len(images), f"{one.kind} {one.path}: no state that the leader had"
+        while waiting and waiting[-1][0] <= at:
+            _, kind, entries = waiting.pop()
+            expected.happened(kind, entries, life.bodies)
+        life.check(here, expected)
+    assert contents(follower.root) == contents(bed.root)
+    follower.close()
+
+
+def test_a_long_write_is_several_operations(bed: Bed) -> None:
+    file = bed.directory.create("long")
+    data = bytes(range(256)) * (PIECE_BYTES // 100)
+    assert file.write_parts(5, [data[:1000], data[1000:]]) == len(data)
+    written = [one for one in bed.operations() if one.data]
+    assert len(written) > 2
+    assert b"".join(one.data for one in written) == data
+    assert [one.number for one in written] == [5 + n * PIECE_BYTES for n in range(len(written))]
+
+
+def test_an_entry_leaves_before_the_sync_that_it_ends_with(bed: Bed) -> None:
+    seen: list[int] = []
+
+    class Watched(File):
+        def sync(self) -> None:
+            wait_until(lambda: bed.member.count > 1, "the entry")
+            seen.append(bed.member.count)
+
+    file = bed.directory.create("one.log")
+    before = bed.member.count
+    file._file = Watched()  # type: ignore[attr-defined]
+    file.sync()
+    assert seen == [before + 1]
+
+
+def test_without_a_member_nothing_is_changed(bed: Bed) -> None:
+    file = bed.directory.create("one.log")
+    file.write(0, b"before")
+    bed.member.close()
+    wait_until(lambda: not bed.pipe.receive() and bed.pipe.ended != "", "the end")
+    before = contents(bed.root)
+    for attempt in (
+        lambda: file.write(6, b"after"),
+        lambda: file.truncate(0),
+        lambda: bed.directory.create("two.log"),
+        lambda: bed.directory.remove("one.log"),
+        lambda: bed.directory.rename("one.log", "three.log"),
+        lambda: put_whole(bed.root / "CLEAN", b"", bed.recorder),
+    ):
+        with pytest.raises(PipeEnded):
+            attempt()
+    assert contents(bed.root) == before
+
+
+def test_what_is_done_counts_when_everybody_is_through(bed: Bed) -> None:
+    """DONE never covers an entry of a job that is still at work, whoever sends it."""
+    recorder = bed.recorder
+    recorder.begin()
+    file = bed.directory.create("one.log")
+    file.sync()
+
+    def other() -> None:
+        with recorder.working():
+            put_whole(bed.root / "CLEAN", b"", recorder)
+
+    thread = Thread(target=other)
+    thread.start()
+    thread.join()
+    wait_until(lambda: bed.member.count >= bed.pipe.sent, "entries")
+    sent = bed.pipe.sent
+    assert bed.member.done() < sent
+    assert recorder.end() == sent
+    wait_until(lambda: bed.member.done() == sent, "done")
