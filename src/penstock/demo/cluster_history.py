@@ -20,8 +20,9 @@ SETTLED_S: Final = 5.0
 
 
 class Happened(msgspec.Struct, frozen=True, array_like=True):
-    """at_s: by the clock of the run; kind: connected is of a consumer; publisher, number: of the message; offset: in a stream, -1 for
-    a queue; is_again: delivered as one that may have been delivered before."""
+    """at_s: by the clock of the run; kind: connected is of a consumer; publisher, number: of the
+    message; offset: in a stream, -1 for a queue; is_again: delivered as one that may have been
+    delivered before."""
 
     at_s: float
     kind: str
@@ -35,8 +36,9 @@ class Happened(msgspec.Struct, frozen=True, array_like=True):
 class Verdict:
     """lost: confirmed and never delivered; invented: delivered and never sent; disordered: first
     deliveries behind later ones of their publisher; repeated: delivered again though they were sent
-    once, without the mark, and not because the consumer's connection was lost at that time; gaps: places in a stream where offsets do not count on; duplicates:
-    deliveries beyond the first, allowed ones included."""
+    once, without the mark, and not because the consumer's connection was lost at that time; gaps:
+    places in a stream where offsets do not count on; duplicates: deliveries beyond the first,
+    allowed ones included."""
 
     sent: int = 0
     confirmed: int = 0

@@ -88,7 +88,7 @@ class ClusterRig:
         folder.mkdir(parents=True, exist_ok=True)
         self.sockets = folder / "run"
         self.sockets.mkdir(mode=0o700, exist_ok=True)
-        if self.is_safe:
+        if self.is_safe and names:
             self._make_certificates()
 
     def _make_certificates(self) -> None:

@@ -639,7 +639,11 @@ class Member:
         if config is None or not is_named or config.epoch != self.epoch or self.is_refused:
             return
         replica = self.replica
-        if self._opening != self.epoch or self._is_closing or replica.durable.open_epoch != self.epoch:
+        if (
+            self._opening != self.epoch
+            or self._is_closing
+            or replica.durable.open_epoch != self.epoch
+        ):
             return
         assert replica.is_drained, "because it has promised"
         if not replica.is_exact:

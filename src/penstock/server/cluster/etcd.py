@@ -67,14 +67,15 @@ def parse_endpoints(text: str) -> list[str]:
     before. Raises: OperatorError."""
     found = []
     scheme = "http"
-    for part in filter(None, (one.strip().rstrip("/") for one in text.split(","))):
+    for part in filter(None, (one.strip() for one in text.split(","))):
         whole = part if "://" in part else f"{scheme}://{part}"
         split = urlsplit(whole)
         try:
             port = split.port or 2379
         except ValueError:
             port = -1
-        if split.scheme not in ("http", "https") or not split.hostname or port < 0 or split.path:
+        is_known = split.scheme in ("http", "https") and split.path in ("", "/")
+        if not is_known or not split.hostname or port < 0:
             raise OperatorError(
                 f"--coordinator '{part}' is no address of an etcd; write http://HOST:2379 or "
                 "https://HOST:2379, several with commas between them"
