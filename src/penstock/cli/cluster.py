@@ -19,6 +19,7 @@ from penstock.cli.asking import FORM_SHOWN, RunningBroker
 from penstock.cli.cluster_options import INSTALL
 from penstock.cli.tables import columns, console, show, table
 from penstock.server.boot.log_lines import printable
+from penstock.server.cluster.member_files import leave
 from penstock.server.control.control_client import ask, cluster_path
 from penstock.telemetry.words import size
 
@@ -194,6 +195,15 @@ def certificates(directory: Path, names: tuple[str, ...], days: int) -> None:
             f"    --cluster-cert {directory / f'{name}.pem'} "
             f"--cluster-key {directory / f'{name}.key'} --cluster-ca {directory / CA_CERT}"
         )
+
+
+@cluster.command("leave")
+@click.argument("directory", type=click.Path(path_type=Path))
+def leave_cluster(directory: Path) -> None:
+    """Make DIRECTORY, of a node that is stopped, a single broker's: the way out of a cluster."""
+    leave(directory)
+    click.echo(f"{directory} is a single broker's now: penstock serve --data {directory}")
+    click.echo("on a node that is left: penstock cluster forget its name")
 
 
 @cluster.command("try")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,6 +15,7 @@ import click
 import penstock
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
+from penstock.server.cluster.member_files import single_fault
 
 if TYPE_CHECKING:
     from penstock.server.cluster.member import MemberNode
@@ -66,6 +68,17 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
         flag = f"--{name.replace('_', '-')}"
         asked = click.option(flag, name, default=None, metavar=metavar, help=text)(asked)
     return asked
+
+
+def is_member(config: Config, in_cluster: dict[str, object]) -> bool:
+    """Whether a node of a cluster is asked for. Raises: OperatorError where a single broker is, and
+    the directory is a node's."""
+    if in_cluster or config.cluster_coordinator:
+        return True
+    wrong = single_fault(Path(config.data_dir)) if config.data_dir else ""
+    if wrong:
+        raise OperatorError(wrong)
+    return False
 
 
 def run_member(config: Config, in_cluster: dict[str, object]) -> None:

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pika
+from pika.adapters.utils.connection_workflow import AMQPConnectorException
 from pika.exceptions import AMQPError
 
 from penstock.demo.cluster_history import CONFIRMED, CONNECTED, DELIVERED, SENT, Happened
 
 HOST: Final = "127.0.0.1"
 AGAIN_S: Final = 0.05
-_TROUBLE: Final = (AMQPError, OSError)
+_TROUBLE: Final = (AMQPError, AMQPConnectorException, OSError)
 
 
 class Client:

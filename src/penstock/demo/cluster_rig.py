@@ -80,6 +80,7 @@ class ClusterRig:
         self.folder = folder
         self.program = find_etcd(etcd)
         self.options = options
+        self.python = sys.executable
         self.etcd_port = port()
         self.etcd_peer_port = port()
         self.etcd: subprocess.Popen[bytes] | None = None
@@ -151,7 +152,7 @@ class ClusterRig:
                 *("--cluster-ca", str(place / "ca.pem")),
             ]
         return [
-            *(sys.executable, "-m", "penstock.cli.main", "serve", "--coordinator", self.endpoint),
+            *(self.python, "-m", "penstock.cli.main", "serve", "--coordinator", self.endpoint),
             *("--name", name, "--cluster-listen", f"{HOST}:{node.link_port}", *safe),
             *("--port", str(node.port), "--data", str(node.data), *self.options, *node.options),
         ]

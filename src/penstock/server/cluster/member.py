@@ -327,6 +327,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         if child is not None and child.is_started:
             if is_orderly and not child.is_deposed:
                 child.stop()
+                # Who comes from now on waits for the next leader.
+                self.forwarder.open()
                 try:
                     async with asyncio.timeout(CLUSTER_STOP_MS.default * 2 / 1000):
                         await self.child_ended.wait()

@@ -89,8 +89,11 @@ def _node(config: Config, settings: MemberSettings, sockets: MemberSockets, log:
         state,
         position,
         Origin(has_data=had_data, cluster_id=uuid4().hex),
-        Timing(),
-        Bounds(),
+        _timing(config),
+        Bounds(
+            retention_bytes=config.cluster_retention_bytes,
+            resync_backlog_bytes=config.cluster_resync_backlog_bytes,
+        ),
         SystemChance(),
         now_ms(),
     )
@@ -99,6 +102,17 @@ def _node(config: Config, settings: MemberSettings, sockets: MemberSockets, log:
     )
     disk.events = node
     return node
+
+
+def _timing(config: Config) -> Timing:
+    return Timing(
+        heartbeat_ms=config.cluster_heartbeat_ms,
+        silence_ms=config.cluster_silence_ms,
+        quorum_ms=config.cluster_quorum_ms,
+        election_ms=config.cluster_election_ms,
+        disk_stall_ms=config.cluster_disk_stall_ms,
+        link_grace_ms=config.cluster_link_grace_ms,
+    )
 
 
 class _LateEvents(DiskEvents):
