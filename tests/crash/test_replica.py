@@ -1,21 +1,29 @@
 """A broker whose disk is recorded, killed at any moment: a plain broker on the follower's directory
 has everything that was confirmed."""
 
+import asyncio
+import shutil
 import time
 from pathlib import Path
+from random import Random
 
 import pika
 import pika.exceptions
 import pytest
 
+from penstock.replication.operations import decode
 from penstock.server.cluster import pipe
+from penstock.server.cluster.follower_files import FollowerFiles
 from penstock.server.cluster.position import PositionFile, Stored
+from penstock.server.cluster.spawn import spawn_child
 from tests.crash.live import served
 from tests.crash.replica import PERSISTENT, Led, made_of, streamed, taken
 from tests.patience import PATIENCE_S
 from tests.unit.server.cluster.member_bed import Follower, Member, contents, wait_until
+from tests.unit.server.wire import book_of, running
 
 COUNT = 40
+PREFIXES = 25
 
 
 def fill(led: Led) -> pika.BlockingConnection:
@@ -173,3 +181,45 @@ def test_a_directory_in_use_is_told_to_the_member(tmp_path: Path) -> None:
     assert second.process.wait(PATIENCE_S) == 1
     second.member.close()
     first.kill()
+
+
+def test_a_broker_opens_what_any_prefix_of_operations_has_left(tmp_path: Path) -> None:
+    """As after a leader that died anywhere: nothing is damaged, and nothing refuses to start."""
+    led = Led(tmp_path / "leader", None, Member.AT_ONCE)
+    led.wait_ready()
+    link = fill(led)
+    link.close()
+    led.kill()
+    operations = [one for entry in led.member.entries for one in decode(entry)]
+    assert len(operations) > 200
+    chance = Random(3)
+    ends = {*range(1, 12), len(operations), *chance.sample(range(12, len(operations)), PREFIXES)}
+
+    async def opens(data: Path) -> list[str]:
+        async with running(tmp_path, data_dir=str(data)) as node:
+            return list(book_of(node).lines)
+
+    files = FollowerFiles(tmp_path / "grows")
+    files.root.mkdir()
+    files.rows()
+    for number, one in enumerate(operations, 1):
+        files.apply(one)
+        if number not in ends:
+            continue
+        files.commit()
+        shutil.copytree(files.root, tmp_path / str(number))
+        lines = asyncio.run(opens(tmp_path / str(number)))
+        assert not [line for line in lines if "damaged" in line or "set aside" in line], number
+    files.close()
+
+
+def test_a_warm_broker_has_opened_nothing_and_ends_with_its_member() -> None:
+    process, sock = spawn_child()
+    member = Member(sock)
+    member.wait_for(pipe.WARM)
+    folder = Path(f"/proc/{process.pid}/fd")
+    opened = [one.readlink() for one in folder.iterdir()]
+    assert not [one for one in opened if one.suffix in (".sqlite", ".log", "") and one.is_file()]
+    member.close()
+    assert process.wait(PATIENCE_S) == 0
+    assert member.entries == []

@@ -100,18 +100,14 @@ class EntryWriter:
         head = OPERATION_HEAD.size + PATH_BYTES_MAX
         return self.count == 0 or self.size + head + data_bytes <= CLUSTER_ENTRY_BYTES.default
 
-    def add(self, kind: int, path: str, number: int = 0, parts: list[bytes] | None = None) -> None:
-        """One operation; its data is that of `parts`, one behind the other."""
+    def add(self, kind: int, path: str, number: int = 0, data: bytes = b"") -> None:
+        """One operation."""
         name = path.encode("utf-8", "surrogateescape")
-        size = 0
-        for part in parts or ():
-            size += len(part)
-        self._parts.append(OPERATION_HEAD.pack(kind, len(name), size, number))
-        self._parts.append(name)
-        self.size += OPERATION_HEAD.size + len(name) + size
+        self._parts.append(OPERATION_HEAD.pack(kind, len(name), len(data), number) + name)
+        self.size += OPERATION_HEAD.size + len(name) + len(data)
         self.count += 1
-        if parts:
-            self._parts += parts
+        if data:
+            self._parts.append(data)
 
     def take(self) -> list[bytes]:
         """The entry, to be sent part by part; the next one is empty."""
@@ -130,7 +126,7 @@ def encode(operations: list[Operation]) -> bytes:
     """One entry of all of them."""
     writer = EntryWriter()
     for one in operations:
-        writer.add(one.kind, one.path, one.number, [one.data] if one.data else None)
+        writer.add(one.kind, one.path, one.number, one.data)
     return b"".join(writer.take())
 
 

@@ -62,7 +62,7 @@ def test_a_writer_gathers_to_its_bound() -> None:
     for number in range(60):
         if not writer.has_room(100_000):
             entries.append(b"".join(writer.take()))
-        writer.add(WRITE, "file", number * 100_000, [bytes(60_000), bytes(40_000)])
+        writer.add(WRITE, "file", number * 100_000, bytes(100_000))
     entries.append(b"".join(writer.take()))
     assert all(len(one) <= CLUSTER_ENTRY_BYTES.default + HEAD_BYTES for one in entries)
     found = [one for entry in entries for one in decode(entry)]
@@ -73,7 +73,7 @@ def test_a_writer_gathers_to_its_bound() -> None:
 def test_one_operation_may_be_larger_than_an_entry() -> None:
     writer = EntryWriter()
     assert writer.has_room(CLUSTER_ENTRY_BYTES.default * 3)
-    writer.add(WHOLE, "INVENTORY", 0, [bytes(CLUSTER_ENTRY_BYTES.default * 3)])
+    writer.add(WHOLE, "INVENTORY", 0, bytes(CLUSTER_ENTRY_BYTES.default * 3))
     assert not writer.has_room(0)
     assert len(next(decode(b"".join(writer.take()))).data) == CLUSTER_ENTRY_BYTES.default * 3
 

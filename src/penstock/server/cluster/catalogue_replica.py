@@ -51,7 +51,7 @@ class RecordedDb(MetadataDb):
         for change in changes:
             row = change.row
             table = TABLES[type(row)]
-            data = [msgspec.msgpack.encode([getattr(row, name) for name in table.fields])]
+            data = msgspec.msgpack.encode([getattr(row, name) for name in table.fields])
             if not change.is_kept:
                 self.recorder.add(ROW_GONE, table.name, 0, data)
                 continue
@@ -164,9 +164,9 @@ def copy_rows(path: Path) -> list[bytes]:
                     data = msgspec.msgpack.encode(list(row[2:]))
                     if not writer.has_room(len(data)):
                         entries.append(b"".join(writer.take()))
-                    writer.add(ROW_KEPT, table.name, int(row[0]), [data])
+                    writer.add(ROW_KEPT, table.name, int(row[0]), data)
             found = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'queues'").fetchone()
-            writer.add(ROW_KEPT, SEQUENCE, 0 if found is None else int(found[0]), [b""])
+            writer.add(ROW_KEPT, SEQUENCE, 0 if found is None else int(found[0]))
         finally:
             db.close()
     except sqlite3.Error as error:

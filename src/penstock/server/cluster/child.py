@@ -112,6 +112,10 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
         await node.stop()
         raise files.failure() or error from error
     settle_process()
+    if pipe.is_stop_asked or pipe.ended:
+        # It came while the loop was busy with the start.
+        node.failure = files.failure()
+        asked.set()
     ticking = loop.create_task(_tick(files))
     await asked.wait()
     ticking.cancel()

@@ -60,29 +60,23 @@ class Recorder:
         """Before anything is changed. Raises: PipeEnded."""
         self.pipe.check()
 
-    def add(self, kind: int, path: str, number: int = 0, parts: list[bytes] | None = None) -> None:
+    def add(self, kind: int, path: str, number: int = 0, data: bytes = b"") -> None:
         """Something that was just done. Raises: PipeEnded."""
-        size = 0
-        for part in parts or ():
-            size += len(part)
         if self.is_starting:
             # There are no jobs yet: the loop itself does all the work, and may wait.
             self.pipe.wait_room()
         with self._lock:
-            if not self._writer.has_room(size):
+            if not self._writer.has_room(len(data)):
                 self._flush()
-            self._writer.add(kind, path, number, parts)
+            self._writer.add(kind, path, number, data)
 
-    def wrote(self, path: str, at: int, parts: list[bytes], taken: int) -> None:
-        """The first `taken` bytes of `parts` were written."""
-        size = sum(len(part) for part in parts)
-        if taken == size <= PIECE_BYTES:
-            self.add(WRITE, path, at, parts)
+    def wrote(self, path: str, at: int, data: bytes, taken: int) -> None:
+        """The first `taken` bytes of `data` were written."""
+        if taken == len(data) <= PIECE_BYTES:
+            self.add(WRITE, path, at, data)
             return
-        data = memoryview(b"".join(parts))[:taken]
         for begin in range(0, taken, PIECE_BYTES):
-            piece = bytes(data[begin : begin + PIECE_BYTES])
-            self.add(WRITE, path, at + begin, [piece])
+            self.add(WRITE, path, at + begin, data[begin : min(begin + PIECE_BYTES, taken)])
 
     def safe_next(self, kind: int, path: str) -> None:
         """`path` is about to be synced here: what leads to it leaves first. Raises: PipeEnded."""
@@ -146,12 +140,9 @@ class RecordedFile(File):
         self._recorder = recorder
 
     def write(self, at: int, data: bytes) -> int:
-        return self.write_parts(at, [data])
-
-    def write_parts(self, at: int, parts: list[bytes]) -> int:
         self._recorder.check()
-        taken = self._file.write_parts(at, parts)
-        self._recorder.wrote(self._path, at, parts, taken)
+        taken = self._file.write(at, data)
+        self._recorder.wrote(self._path, at, data, taken)
         return taken
 
     def sync(self) -> None:
@@ -249,7 +240,7 @@ def put_whole(path: Path, data: bytes, recorder: Recorder) -> None:
     """In the place of whatever is at `path`. Raises: OSError."""
     recorder.check()
     write_whole(path, data)
-    recorder.add(WHOLE, recorder.path_of(path), 0, [data])
+    recorder.add(WHOLE, recorder.path_of(path), 0, data)
 
 
 def take_away(path: Path, recorder: Recorder) -> None:
