@@ -2,8 +2,8 @@
 
 Rates, waits for a confirm and processor time are of `penstock perf` with 1 KiB messages that are
 persistent, one publisher and one consumer at the leader, once with a single broker and once with
-three nodes (processor time is that of all their processes). A failover is a kill -9 of the leader, under a
-publisher with 20 unconfirmed: the pause is the longest time without a confirm that follows.
+three nodes (processor time is that of all their processes). A failover is a kill -9 of the leader,
+under a publisher with 20 unconfirmed: the pause is the longest time without a confirm that follows.
 
     python bench/cluster.py                 from this checkout, interpreted
     python bench/cluster.py --python PATH   as installed for that interpreter (compiled)
