@@ -13,6 +13,7 @@
 #     make crash-kill               kill -9 at 300 calls to the disk, and in a compaction (half an hour)
 #     make crash-live               a hundred power cuts, long histories, large queues (ten minutes)
 #     make bench-smoke              every benchmark briefly: does anything get lost?
+#     make cluster-nemeses          three nodes, kills and partitions (an hour)
 #     make attack                   what one client can do to everybody else
 #     make docs                     rewrite the pages that are printed from tables
 #     make lock                     choose the exact versions of all dependencies again
@@ -50,7 +51,7 @@ DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
 .PHONY: help install run test test-disk test-clients test-spark test-long test-compiled
-.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack soak sim fuzz fuzz-guided docs
+.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack cluster-nemeses soak sim fuzz fuzz-guided docs
 .PHONY: lock clean crash crash-kill crash-live model
 
 help:
@@ -145,6 +146,7 @@ bench: $(RUN)/.stamp
 	$(RUN)/bin/python bench/spark_speed.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/spark_pace.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/pipeline.py
+	$(RUN)/bin/python bench/cluster.py
 
 bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/run.py --smoke $(BENCH_ARGS)
@@ -156,10 +158,19 @@ bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/spark_pace.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/pipeline.py --smoke
 	$(RUN)/bin/python bench/pipeline_growth.py all --smoke
+	$(RUN)/bin/python bench/cluster.py --smoke
 
 # What one client can do to everybody else: every attack beside a ping-pong client, about four minutes.
 attack: $(RUN)/.stamp
 	$(RUN)/bin/python bench/outside/attack.py $(ATTACK_ARGS)
+
+# NEMESES rounds of three minutes of kills, stops, partitions and etcds that are away, each with a
+# seed of its own. Root, iproute2 and an etcd.
+NEMESES ?= 14
+cluster-nemeses: $(TEST)/.stamp
+	for seed in $$(seq 1 $(NEMESES)); do \
+		$(TEST)/bin/python -m tests.cluster.nemeses --seconds 180 --seed $$seed || exit 1; \
+	done
 
 # Half an hour of clients that come and go: what grows, and what do they leave behind?
 soak: $(RUN)/.stamp

@@ -160,10 +160,10 @@ def failover(rig: ClusterRig, number: int) -> tuple[float, float]:
     """Seconds from a kill -9 of the leader to the next leader's service, and the longest pause
     between two confirms. Raises: ClusterFailed if something was lost."""
     queue = f"failover-{number}"
-    ports = [node.port for node in rig.nodes.values()]
+    places = rig.places()
     began = time.monotonic()
-    publisher = Publisher(ports, queue, began, window=20)
-    consumer = Consumer(ports, queue, began)
+    publisher = Publisher(places, queue, began, window=20)
+    consumer = Consumer(places, queue, began)
     publisher.start()
     consumer.start()
     await_confirms(publisher, 200)

@@ -16,17 +16,18 @@ from pika.exceptions import AMQPError
 
 from penstock.demo.cluster_history import CONFIRMED, CONNECTED, DELIVERED, SENT, Happened
 
-HOST: Final = "127.0.0.1"
 AGAIN_S: Final = 0.05
 _TROUBLE: Final = (AMQPError, AMQPConnectorException, OSError)
 
 
 class Client:
-    """ports: of the nodes, tried in turns. A thread of its own from `start` to `stop`; history:
+    """places: addresses and ports of the nodes, tried in turns. A thread of its own from `start` to `stop`; history:
     what happened, in order; began: the run's clock is 0 there."""
 
-    def __init__(self, ports: Sequence[int], queue: str, began: float, *, is_stream: bool) -> None:
-        self.ports = ports
+    def __init__(
+        self, places: Sequence[tuple[str, int]], queue: str, began: float, *, is_stream: bool
+    ) -> None:
+        self.places = places
         self.queue = queue
         self.began = began
         self.is_stream = is_stream
@@ -63,9 +64,10 @@ class Client:
 
     def parameters(self) -> Any:
         """Of a connection to the node whose turn it is."""
+        host, port = self.places[self.turn % len(self.places)]
         return pika.ConnectionParameters(
-            HOST,
-            self.ports[self.turn % len(self.ports)],
+            host,
+            port,
             heartbeat=10,
             socket_timeout=5,
             stack_timeout=20,
@@ -85,7 +87,7 @@ class Publisher(Client):
 
     def __init__(
         self,
-        ports: Sequence[int],
+        places: Sequence[tuple[str, int]],
         queue: str,
         began: float,
         *,
@@ -94,7 +96,7 @@ class Publisher(Client):
         size: int = 100,
         is_stream: bool = False,
     ) -> None:
-        super().__init__(ports, queue, began, is_stream=is_stream)
+        super().__init__(places, queue, began, is_stream=is_stream)
         self.name = name
         self.window = window
         self.body = b"x" * size
@@ -208,9 +210,14 @@ class Consumer(Client):
     """Gets everything, and acknowledges it."""
 
     def __init__(
-        self, ports: Sequence[int], queue: str, began: float, *, is_stream: bool = False
+        self,
+        places: Sequence[tuple[str, int]],
+        queue: str,
+        began: float,
+        *,
+        is_stream: bool = False,
     ) -> None:
-        super().__init__(ports, queue, began, is_stream=is_stream)
+        super().__init__(places, queue, began, is_stream=is_stream)
 
     def _connected(self) -> None:
         connection = pika.BlockingConnection(self.parameters())

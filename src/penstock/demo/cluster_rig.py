@@ -51,8 +51,8 @@ def free_port() -> int:
 
 
 class Node:
-    """One node. port: of its clients; link_port: of other nodes; process: None while it is not
-    started; options: further ones of its command line."""
+    """One node. host: its address; port: of its clients; link_port: of other nodes; process: None
+    while it is not started; prefix: what starts its command, as `ip netns exec`."""
 
     def __init__(self, name: str, port: int, link_port: int, folder: Path) -> None:
         self.name = name
@@ -61,7 +61,8 @@ class Node:
         self.data = folder / name
         self.log = folder / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
-        self.options: tuple[str, ...] = ()
+        self.host = HOST
+        self.prefix: tuple[str, ...] = ()
 
 
 class ClusterRig:
@@ -83,6 +84,8 @@ class ClusterRig:
         self.python = sys.executable
         self.etcd_port = port()
         self.etcd_peer_port = port()
+        self.etcd_host = HOST
+        self.etcd_prefix: tuple[str, ...] = ()
         self.etcd: subprocess.Popen[bytes] | None = None
         self.nodes = {name: Node(name, port(), port(), folder) for name in names}
         self.is_safe = find_spec("cryptography") is not None
@@ -104,17 +107,21 @@ class ClusterRig:
 
     @property
     def endpoint(self) -> str:
-        return f"http://{HOST}:{self.etcd_port}"
+        return f"http://{self.etcd_host}:{self.etcd_port}"
+
+    def places(self) -> list[tuple[str, int]]:
+        """Where clients come in."""
+        return [(node.host, node.port) for node in self.nodes.values()]
 
     # -- etcd --------------------------------------------------------------------------------------
 
     def start_etcd(self) -> None:
         """Returns when it answers. Raises: OperatorError."""
-        peer = f"http://{HOST}:{self.etcd_peer_port}"
+        peer = f"http://{self.etcd_host}:{self.etcd_peer_port}"
         with (self.folder / "etcd.log").open("ab") as log:
             self.etcd = subprocess.Popen(
                 [
-                    self.program,
+                    *(*self.etcd_prefix, self.program),
                     *("--name", "one", "--data-dir", str(self.folder / "etcd")),
                     *("--listen-client-urls", self.endpoint),
                     *("--advertise-client-urls", self.endpoint),
@@ -152,9 +159,11 @@ class ClusterRig:
                 *("--cluster-ca", str(place / "ca.pem")),
             ]
         return [
+            *node.prefix,
             *(self.python, "-m", "penstock.cli.main", "serve", "--coordinator", self.endpoint),
-            *("--name", name, "--cluster-listen", f"{HOST}:{node.link_port}", *safe),
-            *("--port", str(node.port), "--data", str(node.data), *self.options, *node.options),
+            *("--name", name, "--cluster-listen", f"{node.host}:{node.link_port}", *safe),
+            *("--host", node.host, "--port", str(node.port), "--data", str(node.data)),
+            *self.options,
         ]
 
     def start(self, name: str) -> None:

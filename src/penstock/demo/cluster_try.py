@@ -57,10 +57,10 @@ class _Try:
         self.at(f"node {leader} leads and serves")
         rig.await_whole()
         self.at("every node votes and has all there is")
-        ports = [node.port for node in rig.nodes.values()]
+        places = rig.places()
         # The consumer begins at a node that passes it on.
-        publisher = Publisher(ports, QUEUE, self.began, window=20)
-        consumer = Consumer(ports[::-1], QUEUE, self.began)
+        publisher = Publisher(places, QUEUE, self.began, window=20)
+        consumer = Consumer(places[::-1], QUEUE, self.began)
         publisher.start()
         consumer.start()
         self.at("a publisher with confirms, 20 under way, and a consumer; both connect to any node")
