@@ -21,8 +21,8 @@ _TROUBLE: Final = (AMQPError, AMQPConnectorException, OSError)
 
 
 class Client:
-    """places: addresses and ports of the nodes, tried in turns. A thread of its own from `start` to `stop`; history:
-    what happened, in order; began: the run's clock is 0 there."""
+    """places: addresses and ports of the nodes, tried in turns. A thread of its own from `start` to
+    `stop`; history: what happened, in order; began: the run's clock is 0 there."""
 
     def __init__(
         self, places: Sequence[tuple[str, int]], queue: str, began: float, *, is_stream: bool

@@ -146,6 +146,8 @@ class Member:
         self._promising = 0
         self._promise_ms = 0
         self._opening = 0
+        # The epoch it has led, and leads no longer.
+        self._ended = 0
         self._stopping = 0
         self._is_ending = False
         self._prefer = ""
@@ -672,7 +674,7 @@ class Member:
     def _end_leading(self, *, with_resign: bool) -> None:
         leading = self.leading
         assert leading is not None, "because only leaders are ended"
-        self._stopping = leading.epoch
+        self._stopping = self._ended = leading.epoch
         self.leading = None
         self._is_ending = False
         self.following.commit_seq = leading.commit_seq
@@ -813,8 +815,9 @@ class Member:
                 return
             is_due = True
         else:
-            is_named = config.leader == self.name and self._opening != self.epoch
-            is_named = is_named and self._promised_here != self.epoch
+            is_named = config.leader == self.name and (
+                self._ended == self.epoch or self.epoch not in (self._opening, self._promised_here)
+            )
             is_due = self.election.should_campaign(config, is_named, self._now_ms)
         if is_due:
             epoch = max(config.epoch, self.epoch) + 1

@@ -151,8 +151,9 @@ class ClusterLaws:
 
     def _holds(self, name: str, identity: str, log: list[int]) -> bool:
         node = self.world.nodes[name]
-        is_it = node.state.identity == identity and node.state.is_whole
-        return is_it and node.log[: len(log)] == log
+        if node.state.identity != identity:
+            return node.emptied.get(identity, [])[: len(log)] == log
+        return node.state.is_whole and node.log[: len(log)] == log
 
     # -- what was done -----------------------------------------------------------------------------
 

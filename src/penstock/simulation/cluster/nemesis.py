@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Nemesis:
-    """Draws one trouble after the other; `kinds` says which may come. counts: how often each did."""
+    """Draws one trouble after the other. kinds: which may come; counts: how often each did."""
 
     def __init__(self, world: "ClusterWorld", kinds: tuple[str, ...]) -> None:
         self.world = world

@@ -87,8 +87,8 @@ class SimNetwork:
             self.end(one, other, other)
         fresh = Connection((one, other))
         self._connections[one, other] = fresh
-        for here, there in ((first, other), (second, one)):
-            self._tell_up(here, there)
+        self._tell_up(first, other)
+        self._tell_up(second, one)
 
     def _tell_up(self, node: "SimNode", peer: str) -> None:
         node.deliver("link_up", lambda: node.member.link_up(peer, node.now_ms()))

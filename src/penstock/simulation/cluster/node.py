@@ -28,6 +28,7 @@ class SimNode:
     life: changes with every start. skew_ms, drift: how its clock differs from the world's.
     """
 
+    coordinator_kind: type[SimCoordinator] = SimCoordinator
     member: "Member"
     coordinator: SimCoordinator
 
@@ -45,6 +46,8 @@ class SimNode:
         self.child: SimChild | None = None
         self.disk = SimDisk(self)
         self.identities = 0
+        # Logs by identity of directories that were emptied: what they had acknowledged was there.
+        self.emptied: dict[str, list[int]] = {}
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -76,7 +79,7 @@ class SimNode:
         self._starting: do.StartLeading | None = None
         self.is_closed = False
         self.member = self.world.make_member(self)
-        self.coordinator = SimCoordinator(self.world.store, self)
+        self.coordinator = self.coordinator_kind(self.world.store, self)
         self.deliver("started", _nothing)
         self._tick(self.life)
 
@@ -275,6 +278,7 @@ class SimNode:
         if isinstance(action, do.BeginResync):
             self._copying = action
             self._range = 0
+            self.world.report.resyncs += 1
             self._ask_range(action)
         elif isinstance(action, do.ServeResync):
             self._chosen[action.peer] = action.session
@@ -327,6 +331,7 @@ class SimNode:
     def wipe(self) -> None:
         """Its directory is emptied while it is down."""
         assert not self.is_up, "because nobody empties the directory of a running node"
+        self.emptied[self.state.identity] = self.log if self.state.is_whole else []
         self.begin_anew()
 
     def jump(self, ms: int) -> None:

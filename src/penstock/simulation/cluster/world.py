@@ -1,4 +1,4 @@
-"""A whole simulated cluster: one seed, some seconds of trouble, and then it has to be well again."""
+"""A whole simulated cluster: one seed, some seconds of trouble, then it has to be well again."""
 
 import zlib
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class ClusterSetting:
     member: type[Member] = Member
     node: type[SimNode] = SimNode
     kinds: tuple[str, ...] = ()
-    trouble_s: float = 8.0
+    trouble_s: float = 5.0
 
 
 @dataclass(slots=True)
@@ -123,7 +123,7 @@ class ClusterWorld:
 
     def mend_later(self, delay_ms: float, action: Callable[[], None]) -> None:
         """End a trouble later, at the end of all trouble at the latest."""
-        is_done = []
+        is_done: list[bool] = []
 
         def mend() -> None:
             if not is_done:
