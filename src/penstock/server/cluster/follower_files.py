@@ -30,6 +30,7 @@ from penstock.replication.operations import (
 from penstock.server.cluster.catalogue_replica import CatalogueReplica
 from penstock.server.disk.audit_file import NAME as AUDIT
 from penstock.server.disk.data_directory import CLUSTER
+from penstock.server.disk.disk_files import FileReclaimer
 from penstock.server.disk.whole_file import sync_directory, write_whole
 from penstock.server.machine.reserve_file import NAME as RESERVE
 
@@ -60,6 +61,8 @@ class FollowerFiles:
         self._files: dict[str, int] = {}
         self._dirty: dict[str, None] = {}
         self._rows: CatalogueReplica | None = None
+        self._freeing = FileReclaimer()
+        self._is_closed = False
         self._deeds = {
             CREATE: self._create,
             WRITE: self._write,
@@ -164,9 +167,19 @@ class FollowerFiles:
 
     def remove(self, path: str) -> None:
         """The file, if it is there."""
-        self._forget(path)
-        with suppress(FileNotFoundError):
-            os.unlink(self.root / path)
+        handle = self._files.pop(path, -1)
+        self._dirty.pop(path, None)
+        whole = self.root / path
+        try:
+            if handle < 0:
+                handle = os.open(whole, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            os.unlink(whole)
+        except FileNotFoundError:
+            pass
+        finally:
+            if handle >= 0:
+                # The room of a large file takes long to be given back.
+                self._freeing.free(handle)
 
     def _sync(self, one: Operation) -> None:
         if one.path in self._files or (self.root / one.path).exists():
@@ -224,7 +237,12 @@ class FollowerFiles:
             sync_directory(Path(folder))
 
     def close(self) -> None:
-        """Give everything back; what no sync has asked for may not be safe."""
+        """Give everything back; what no sync has asked for may not be safe. A second time does
+        nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._freeing.close()
         for path in list(self._files):
             self._forget(path)
         if self._rows is not None:
