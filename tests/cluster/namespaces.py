@@ -1,7 +1,7 @@
 """Each node, and the etcd, in a network of its own: packets between any two can be dropped.
 
-Needs root and `ip` of iproute2. A cut is a route to nowhere in the sender's namespace: it drops what
-one sends to the other, and is put on both for a full cut.
+Needs root and `ip` of iproute2. A cut is a route to nowhere in the sender's namespace: it drops
+what one sends to the other, and is put on both for a full cut.
 """
 
 import os

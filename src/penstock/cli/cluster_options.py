@@ -70,19 +70,14 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     return asked
 
 
-def is_member(config: Config, in_cluster: dict[str, object]) -> bool:
-    """Whether a node of a cluster is asked for. Raises: OperatorError where a single broker is, and
-    the directory is a node's."""
-    if in_cluster or config.cluster_coordinator:
-        return True
-    wrong = single_fault(Path(config.data_dir)) if config.data_dir else ""
-    if wrong:
-        raise OperatorError(wrong)
-    return False
-
-
-def run_member(config: Config, in_cluster: dict[str, object]) -> None:
-    """A node of a cluster until Ctrl-C. Raises: OperatorError."""
+def ran_as_member(config: Config, in_cluster: dict[str, object]) -> bool:
+    """Run a node of a cluster until Ctrl-C, and return True, where one is asked for.
+    Raises: OperatorError; also where a single broker is, and the directory is a node's."""
+    if not in_cluster and not config.cluster_coordinator:
+        wrong = single_fault(Path(config.data_dir)) if config.data_dir else ""
+        if wrong:
+            raise OperatorError(wrong)
+        return False
     if find_spec("etcd3gw") is None:
         raise OperatorError(f"the package etcd3gw cannot be found, which talks to etcd: {INSTALL}")
     from penstock.server.cluster.run_member import serve_member
@@ -90,6 +85,7 @@ def run_member(config: Config, in_cluster: dict[str, object]) -> None:
     config = with_cluster(config, in_cluster)
     asyncio.run(serve_member(config, _announce))
     click.echo(f"stopped; kept in {config.data_dir}")
+    return True
 
 
 def with_cluster(config: Config, in_cluster: dict[str, object]) -> Config:

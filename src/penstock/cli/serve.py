@@ -13,7 +13,7 @@ from penstock.base.config import Config
 from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.broker.actors.syncing import ALWAYS, MODES
 from penstock.broker.session.access import is_loopback
-from penstock.cli.cluster_options import cluster_options, is_member, run_member
+from penstock.cli.cluster_options import cluster_options, ran_as_member
 from penstock.cli.token_maker import token_maker
 from penstock.flow.profile import PROFILES
 from penstock.server.boot.config_file import read_config
@@ -101,8 +101,7 @@ def serve(
     )
     if memory and data:
         raise click.UsageError("--memory and --data exclude each other")
-    if is_member(config, in_cluster):
-        run_member(config, in_cluster)
+    if ran_as_member(config, in_cluster):
         return
     started = time.monotonic()
 

@@ -52,10 +52,13 @@ def read_members(view: CoordinatorView) -> dict[str, MemberRow]:
 
 
 class EtcdCoordinator(Coordinator):
-    """thread: who talks to etcd."""
+    """thread: who talks to etcd. suspected: the epoch whose leader this member suspects, 0 for none;
+    a suspicion that did not arrive while etcd was away is put again, as one that is still there
+    is taken back again."""
 
     def __init__(self, thread: CoordinatorThread) -> None:
         self.thread = thread
+        self.suspected = 0
         self.promises: dict[tuple[int, str], bytes] = {}
         self.suspicions: set[tuple[int, str]] = set()
 
@@ -70,19 +73,22 @@ class EtcdCoordinator(Coordinator):
         self.thread.put(key, msgspec.json.encode(promise))
 
     def put_suspicion(self, epoch: int) -> None:
+        self.suspected = epoch
         self.thread.put(f"{SUSPICIONS}{epoch}/{self.thread.name}", b"{}")
 
     def withdraw_suspicion(self, epoch: int) -> None:
+        self.suspected = 0
         self.thread.remove(f"{SUSPICIONS}{epoch}/{self.thread.name}")
 
     def news(
         self,
         view: CoordinatorView,
+        epoch: int,
         promised: Callable[[Promise], None],
         suspected: Callable[[int, str], None],
         trusted: Callable[[int, str], None],
     ) -> None:
-        """Say what is new in `view` since the last one."""
+        """Say what is new in `view` since the last one. epoch: that the member is in."""
         for key, data in view.promises.items():
             if self.promises.get(key) != data:
                 try:
@@ -91,10 +97,17 @@ class EtcdCoordinator(Coordinator):
                     continue
         self.promises = view.promises
         found = set(view.suspicions)
-        for epoch, name in sorted(found - self.suspicions):
-            suspected(epoch, name)
-        for epoch, name in sorted(self.suspicions - found):
-            trusted(epoch, name)
+        own = {epoch for epoch, name in found if name == self.thread.name}
+        if self.suspected < epoch:
+            self.suspected = 0
+        if self.suspected and self.suspected not in own:
+            self.put_suspicion(self.suspected)
+        for old in own - {self.suspected}:
+            self.thread.remove(f"{SUSPICIONS}{old}/{self.thread.name}")
+        for of_epoch, name in sorted(found - self.suspicions):
+            suspected(of_epoch, name)
+        for of_epoch, name in sorted(self.suspicions - found):
+            trusted(of_epoch, name)
         self.suspicions = found
 
     def tidy(self, view: CoordinatorView, epoch: int) -> None:

@@ -516,6 +516,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self.member.config_seen(None, 0, now_ms())
         coordinator.news(
             view,
+            self.member.epoch,
             lambda promise: self.member.promise_seen(promise, now_ms()),
             lambda epoch, name: self.member.suspicion_seen(epoch, name, now_ms()),
             lambda epoch, name: self.member.suspicion_gone(epoch, name, now_ms()),
