@@ -52,7 +52,7 @@ def read_members(view: CoordinatorView) -> dict[str, MemberRow]:
 
 
 class EtcdCoordinator(Coordinator):
-    """thread: who talks to etcd. suspected: the epoch whose leader this member suspects, 0 for none;
+    """thread: who talks to etcd. suspected: the epoch whose leader this member suspects, or 0;
     a suspicion that did not arrive while etcd was away is put again, as one that is still there
     is taken back again."""
 
