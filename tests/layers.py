@@ -56,6 +56,10 @@ LAYER_OF: Final = {
     "bench": CLIENTS,
     "cluster": CLIENTS,
     "cluster/test_history.py": CORE,
+    # Minutes, and networks that only root can make.
+    "cluster/test_commands.py": LONG,
+    "cluster/test_partitions.py": LONG,
+    "cluster/test_refusals.py": LONG,
     "crash": DISK,
     # Bugs can only be planted in plain Python.
     "crash/test_planted_bugs.py": LONG,

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def spaces() -> Iterator[Namespaces]:
-    if not may_make_networks():
-        pytest.skip("needs root and `ip netns`")
+    if not may_make_networks() or shutil.which("etcd") is None:
+        pytest.skip("needs root, `ip netns`, and an etcd")
     folder = Path(tempfile.mkdtemp(prefix="penstock-"))
     rig = ClusterRig(folder, port=free_port)
     made = Namespaces(rig, os.getpid() % 256)

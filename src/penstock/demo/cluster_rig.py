@@ -259,14 +259,18 @@ class ClusterRig:
         return self._await(found, wait_s, "no node has come to lead")
 
     def await_whole(self, wait_s: float = START_S) -> None:
-        """Until every node votes, is online and whole. Raises: OperatorError."""
+        """Until every node votes, is online and whole, and could lead at once.
+        Raises: OperatorError."""
 
         def is_whole() -> str:
             name = self.serving()
             answer = self.status(name) if name else None
             if answer is None or len(answer.voters) < len(self.nodes):
                 return ""
-            return name if all(one.is_whole and one.is_online for one in answer.nodes) else ""
+            if not all(one.is_whole and one.is_online for one in answer.nodes):
+                return ""
+            others = [self.status(one) for one in self.nodes]
+            return name if all(one is not None and one.is_warm for one in others) else ""
 
         self._await(is_whole, wait_s, "not every node is whole")
 

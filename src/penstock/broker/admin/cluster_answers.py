@@ -33,9 +33,10 @@ class ClusterAnswer(Struct):
     """A cluster.
 
     node, role: who answers. phase: led, electing or resigned, as etcd has it. commit_seq: what a
-    majority has. is_serving: clients are served by this node's own broker. etcd: where it is, or
-    what is wrong with it. forwarded: clients whose bytes this node carries to the leader.
-    quorum_critical: nodes that may not be stopped now (node-is-quorum-critical).
+    majority has. is_serving: clients are served by this node's own broker; is_warm: its broker has
+    imported everything, and would serve at once. etcd: where it is, or what is wrong with it.
+    forwarded: clients whose bytes this node carries to the leader. quorum_critical: nodes that may
+    not be stopped now (node-is-quorum-critical).
     """
 
     version: str
@@ -50,6 +51,7 @@ class ClusterAnswer(Struct):
     position_seq: int
     commit_seq: int
     is_serving: bool
+    is_warm: bool
     voters: list[str]
     majority: int
     is_etcd_reachable: bool

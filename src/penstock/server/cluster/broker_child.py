@@ -20,6 +20,7 @@ from penstock.server.cluster.pipe import (
     STALLED,
     START,
     STOP,
+    WARM,
     FrameReader,
     PipeFault,
     Ready,
@@ -68,7 +69,7 @@ class ChildEvents:
 
 
 class BrokerChild:
-    """One process. is_started: it was told to serve; is_stopping: to stop."""
+    """One process. is_warm: it has imported everything; is_started, is_stopping: it was told to."""
 
     def __init__(self, events: ChildEvents, handles: tuple[int, ...]) -> None:
         """handles: descriptors that it inherits. Raises: OSError."""
@@ -79,6 +80,7 @@ class BrokerChild:
         self.frames = FrameReader()
         self.writer: asyncio.StreamWriter | None = None
         self.unsent: list[bytes] = []
+        self.is_warm = False
         self.is_started = False
         self.is_stopping = False
         self.is_deposed = False
@@ -111,7 +113,9 @@ class BrokerChild:
         if self.is_deposed:
             # Nobody may believe it any more.
             return
-        if kind == ENTRY:
+        if kind == WARM:
+            self.is_warm = True
+        elif kind == ENTRY:
             self.events.recorded(payload)
         elif kind == DONE:
             self.events.synced(count_of(payload))

@@ -29,18 +29,20 @@ SUSPICIONS: Final = "suspicions/"
 @dataclass(frozen=True, slots=True)
 class CoordinatorView:
     """All that etcd says of the cluster, at one moment. config: None before there is a cluster;
-    members, live: by name; promises, suspicions: by epoch and name."""
+    members, live: by name; promises, suspicions: by epoch and name; was_live: this member's own key
+    under its lease had been written before."""
 
     config: Stored | None = None
     members: dict[str, bytes] = field(default_factory=dict)
     live: dict[str, bytes] = field(default_factory=dict)
     promises: dict[tuple[int, str], bytes] = field(default_factory=dict)
     suspicions: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    was_live: bool = False
 
 
-def view_of(found: dict[str, Stored]) -> CoordinatorView:
+def view_of(found: dict[str, Stored], *, was_live: bool = False) -> CoordinatorView:
     """Keys without meaning here are left alone: a newer version may have written them."""
-    view = CoordinatorView(found.get(CONFIG))
+    view = CoordinatorView(found.get(CONFIG), was_live=was_live)
     for key, stored in found.items():
         if key.startswith(MEMBERS):
             view.members[key.removeprefix(MEMBERS)] = stored.value
@@ -170,7 +172,9 @@ class CoordinatorThread:
                 if self.jobs.empty() and (self.is_poll_wanted or time.monotonic() >= next_poll):
                     self.is_poll_wanted = False
                     next_poll = time.monotonic() + POLL_S
-                    self._tell(self.events.seen, view_of(self.store.read()))
+                    was_live = self.was_live
+                    view = view_of(self.store.read(), was_live=was_live)
+                    self._tell(self.events.seen, view)
                 self._reach(True, "")
             except EtcdFault as fault:
                 self._reach(False, str(fault))

@@ -496,7 +496,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self._end(OperatorError(foreign_words(self.me.name, mine, self.me.identity)))
             return
         other = view.live.get(self.me.name, b"").decode(errors="replace")
-        if thread.is_live_wanted and other not in ("", self.me.boot_id) and thread.was_live:
+        if thread.is_live_wanted and other not in ("", self.me.boot_id) and view.was_live:
             self._end(
                 OperatorError(
                     f"another process with the data directory of node '{self.me.name}' runs as "

@@ -95,6 +95,7 @@ class MemberAnswers:
             position_seq=view.position.seq,
             commit_seq=view.commit_seq,
             is_serving=node.ready_told is not None,
+            is_warm=node.child is not None and node.child.is_warm,
             voters=sorted(voters),
             majority=majority(len(voters)) if voters else 0,
             is_etcd_reachable=is_reachable,
