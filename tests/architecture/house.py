@@ -15,7 +15,7 @@ FLOORS: Final[dict[str, int]] = {
     "explain": 2,
     "flow": 2,
     "protocol": 2,
-    "raft": 2,
+    "replication": 2,
     "routing": 3,
     "storage": 3,
     "client": 3,
@@ -70,7 +70,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "connector": ("common", "sink", "queue", "stream", "lease", HERE),
     "server": ("machine", "net", "disk", "recorder", "control", "boot"),
-    "simulation": ("machine", "laws", "world", "scenario", HERE),
+    "simulation": ("machine", "cluster", "laws", "world", "scenario", HERE),
     "spark": ("session", "schema", "tables", "input", "blame", "report", "job", HERE),
     "storage": ("layout", "log", "recovery", "check"),
 }

@@ -10,7 +10,7 @@ PURE_ROOMS = {
     "explain",
     "flow",
     "protocol",
-    "raft",
+    "replication",
     "routing",
     "storage",
     "client",

@@ -126,6 +126,7 @@ class Config:
     policies, operator_policies: rules for queues and exchanges by name, see docs/policies.md;
     permissions: of `users`; whoever has one may do nothing else, whoever has none everything;
     vhost_limits, user_limits: how many connections, queues and channels there may be of each;
+    cluster_*: of a member of a cluster, see limits;
     account_*_high, account_*_high_messages: debt above which a connection, user, vhost or the node
     is held, as HIGH, HIGH/LOW or off, "" for the profile's own.
     """
@@ -245,3 +246,11 @@ class Config:
     event_stream: str = ""
     event_stream_bytes: int = limits.EVENT_STREAM_BYTES.default
     control_socket: str = ""
+    cluster_heartbeat_ms: int = limits.CLUSTER_HEARTBEAT_MS.default
+    cluster_silence_ms: int = limits.CLUSTER_SILENCE_MS.default
+    cluster_quorum_ms: int = limits.CLUSTER_QUORUM_MS.default
+    cluster_election_ms: int = limits.CLUSTER_ELECTION_MS.default
+    cluster_link_grace_ms: int = limits.CLUSTER_LINK_GRACE_MS.default
+    cluster_disk_stall_ms: int = limits.CLUSTER_DISK_STALL_MS.default
+    cluster_retention_bytes: int = limits.CLUSTER_RETENTION_BYTES.default
+    cluster_resync_backlog_bytes: int = limits.CLUSTER_RESYNC_BACKLOG_BYTES.default

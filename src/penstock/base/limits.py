@@ -435,6 +435,33 @@ CONTROL_REQUEST_BYTES: Final = Limit(33_554_432, 65_536, 1_073_741_824,
     "bytes of one request on the control socket", GUARD, "server/control/control_socket",
     "the socket is closed; `definitions import` says so before it sends anything")
 
+# Members of a cluster.
+CLUSTER_HEARTBEAT_MS: Final = Limit(500, 20, 60_000, "milliseconds", KEY, "replication/member",
+    "each member tells every other one that it is there")
+CLUSTER_SILENCE_MS: Final = Limit(5000, 100, 600_000, "milliseconds", KEY, "replication/member",
+    "a leader that was not heard is suspected; a majority of suspicions begins an election")
+CLUSTER_QUORUM_MS: Final = Limit(4000, 100, 600_000, "milliseconds", KEY, "replication/leading",
+    "a leader that has not heard a majority gives leadership up and confirms nothing more")
+CLUSTER_ELECTION_MS: Final = Limit(3000, 100, 600_000, "milliseconds", KEY, "replication/election",
+    "an election that came to nothing is begun anew, after up to twice as long")
+CLUSTER_LINK_GRACE_MS: Final = Limit(300, 0, 60_000, "milliseconds without a link to the leader",
+    KEY, "replication/member", "the leader is suspected; at once when its port refuses")
+CLUSTER_DISK_STALL_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", KEY,
+    "replication/leading", "a leader whose disk ends nothing gives leadership up")
+CLUSTER_RETENTION_BYTES: Final = Limit(67_108_864, 65_536, 68_719_476_736,
+    "bytes of committed entries that a member keeps in memory", KEY, "replication/ring",
+    "the oldest are given up; a follower that needs them is copied anew")
+CLUSTER_RESYNC_BACKLOG_BYTES: Final = Limit(268_435_456, 65_536, 68_719_476_736,
+    "bytes of committed entries that a leader keeps in memory while a follower is copied", KEY,
+    "replication/leading", "the oldest are given up, and the copy is made again")
+CLUSTER_FOLLOWER_BYTES: Final = Limit(16_777_216, 65_536, 1_073_741_824,
+    "bytes of entries under way to one follower that are not on its disk", PACE,
+    "replication/leading", "it is sent no more until some are")
+CLUSTER_VOTERS: Final = Limit(7, 1, 9, "members of a cluster that vote", GUARD,
+    "replication/leading", "further ones follow without a vote")
+CLUSTER_FORGOTTEN: Final = Limit(64, 1, 1024, "identities of forgotten members", BOOKS,
+    "replication/member", "the one forgotten first is known no longer")
+
 # Spark's source and sink.
 CONNECTOR_PREFETCH: Final = Limit(20_000, 1, 65_535,
     "messages of a queue that a Spark query has not acknowledged", argument("option prefetch"),
