@@ -8,6 +8,7 @@
 #     make suites                   other projects' own tests, the long ones too (half an hour)
 #     make lint      types  format  ruff, mypy
 #     make bench     sim    fuzz    measure, simulate, feed garbage
+#     make sim-cluster              2,000 clusters in trouble, on a virtual clock (ten minutes)
 #     make model                    a long run of the queue with rules against its naive twin
 #     make crash                    a million crash states of the message store (a quarter of an hour)
 #     make crash-kill               kill -9 at 300 calls to the disk, and in a compaction (half an hour)
@@ -31,6 +32,7 @@ PYTEST_ARGS ?=
 WORKERS ?= -n 2 --dist loadfile
 BENCH_ARGS ?=
 SIM_ARGS ?= --seconds 60
+SIM_CLUSTER_ARGS ?=
 FUZZ_ARGS ?=
 export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -50,7 +52,7 @@ DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
 .PHONY: help install run test test-disk test-clients test-spark test-long test-compiled
-.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack soak sim fuzz fuzz-guided docs
+.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack soak sim sim-cluster fuzz fuzz-guided docs
 .PHONY: lock clean crash crash-kill crash-live model
 
 help:
@@ -169,6 +171,10 @@ soak: $(RUN)/.stamp
 # for a minute or more; one of them again:  python -m penstock.simulation run SCENARIO --seed N
 sim: $(RUN)/.stamp
 	$(RUN)/bin/python -m penstock.simulation sweep $(SIM_ARGS)
+
+# Whole clusters in a simulated world; SIM_CLUSTER_ARGS="--seeds 100" for fewer than 2,000.
+sim-cluster: $(TEST)/.stamp
+	$(TEST)/bin/python -m penstock.simulation cluster $(SIM_CLUSTER_ARGS)
 
 fuzz: $(TEST)/.stamp
 	$(TEST)/bin/python fuzz/codec.py $(FUZZ_ARGS)

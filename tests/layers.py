@@ -68,6 +68,7 @@ LAYER_OF: Final = {
     "unit/spark/report/test_whole_report.py": LONG,
     "unit/test_native_build.py": LONG,
     "simulation/test_attribution_lab.py": LONG,
+    "simulation/test_cluster_bugs.py": LONG,
     "simulation/test_delay_bugs.py": LONG,
     "simulation/test_planted_bugs.py": LONG,
     "simulation/test_scenarios.py": LONG,
