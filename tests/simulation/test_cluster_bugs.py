@@ -11,7 +11,7 @@ from penstock.simulation.cluster.node import SimNode
 from penstock.simulation.cluster.world import ClusterFailed, ClusterSetting, simulate_cluster
 from tests.simulation.planted_cluster import BUGS
 
-SEEDS = range(1, 101)
+SEEDS = range(1, 301)
 
 
 @pytest.mark.parametrize(

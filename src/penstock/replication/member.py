@@ -363,6 +363,10 @@ class Member:
             elif self.leading is not None:
                 self.leading.hear(peer, self._now_ms)
             return
+        if not self.replica.state.cluster_id:
+            # Whether this directory may become part of the cluster is not known yet.
+            self._read_soon()
+            return
         if frame.epoch > self.epoch:
             self._enter(frame.epoch, f"{peer} leads epoch {frame.epoch}")
         if self.leading is None and self._opening != self.epoch:

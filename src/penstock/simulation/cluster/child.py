@@ -46,7 +46,8 @@ class SimChild:
         self._open = [self._drawn() for _ in range(dice.between(1, 4))]
         half = dice.below(len(self._open) + 1)
         self.node.directory.write(self._open[:half])
-        self._later(dice.skewed(8000) / 1000, lambda: self._send(half))
+        open_ms = 40 if dice.happens(10) else dice.skewed(8000) / 1000
+        self._later(open_ms, lambda: self._send(half))
 
     def _drawn(self) -> Write:
         self.world.values += 1

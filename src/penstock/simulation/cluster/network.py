@@ -105,8 +105,13 @@ class SimNetwork:
         self.frames += 1
         connection.lines[receiver].append(message)
         if self.dice.happens(self.duplicate_percent):
-            connection.lines[receiver].append(message)
+            self.after(self.dice.below(40), lambda: self._repeat(connection, receiver, message))
         self._move(connection, sender, receiver)
+
+    def _repeat(self, connection: Connection, receiver: str, message: Message) -> None:
+        """The same again, behind later ones."""
+        if connection.up[receiver]:
+            connection.lines[receiver].append(message)
 
     def _move(self, connection: Connection, sender: str, receiver: str) -> None:
         if connection.is_moving[receiver] or not connection.lines[receiver]:
