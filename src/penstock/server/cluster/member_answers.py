@@ -51,13 +51,16 @@ class MemberAnswers:
         view = member.view(now_ms())
         config = member.config
         voters = {} if config is None else config.voters
+        # One that is not heard may lead or not: this node knows of none.
+        is_heard = view.leader == node.me.name or view.leader in view.linked
+        leader = view.leader if is_heard else ""
         followers = {one.name: one for one in view.followers}
         rows = []
         for name in sorted({*node.members, *voters}):
             row = node.members.get(name)
             mine = name == node.me.name
             follower = followers.get(name)
-            is_leader = name == view.leader
+            is_leader = name == leader
             rows.append(
                 NodeRow(
                     name=name,
@@ -88,7 +91,7 @@ class MemberAnswers:
             cluster_id="" if config is None else config.cluster_id,
             node=node.me.name,
             role=view.role,
-            leader=view.leader,
+            leader=leader,
             phase="" if config is None else config.phase,
             epoch=view.epoch,
             position_epoch=view.position.epoch,
