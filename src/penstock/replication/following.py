@@ -38,6 +38,7 @@ class Following:
         self._session = 0
         self._attempts = 0
         self._asked_ms = 0
+        self._is_heard = False
         self._now_ms = 0
         # The base of the resync whose copy is there, while its entries have not caught up.
         self._copied: Position | None = None
@@ -54,11 +55,20 @@ class Following:
     def is_copying(self) -> bool:
         return self._is_resyncing and self._copied is None
 
+    def leader_heard(self, now_ms: int, *, is_new: bool) -> None:
+        """The leader says that it leads. A question that came before it did was in vain, and is put
+        again at once. is_new: it is followed since now."""
+        if not self._is_heard:
+            self._is_heard = True
+            if not is_new and self.phase == ASKING:
+                self.ask(now_ms)
+
     def follow(self, leader: str, epoch: int, now_ms: int) -> None:
         """From now on the log of this leader, "" for none yet."""
         if self.phase == CLOSED or (leader, epoch) == (self.leader, self.epoch):
             return
         self.leave("the leader of another epoch is followed")
+        self._is_heard = False
         self.leader = leader
         self.epoch = epoch
         self.ask(now_ms)

@@ -15,14 +15,23 @@ FRAME_BYTES = 1_048_576
 
 
 class Progress:
-    """One follower. session: of its attach, 0 when it is not attached; sent_seq: last entry sent;
-    acked_seq: where what is under way to it begins; persisted_seq: last entry on its disk;
-    is_whole: whether that counts."""
+    """One follower. session: of its attach, 0 when it is not attached; asked_session: of the last
+    one it has asked for; sent_seq: last entry sent; acked_seq: where what is under way to it
+    begins; persisted_seq: last entry on its disk; is_whole: whether that counts."""
 
-    __slots__ = ("acked_seq", "heard_ms", "is_whole", "persisted_seq", "sent_seq", "session")
+    __slots__ = (
+        "acked_seq",
+        "asked_session",
+        "heard_ms",
+        "is_whole",
+        "persisted_seq",
+        "sent_seq",
+        "session",
+    )
 
     def __init__(self, now_ms: int) -> None:
         self.heard_ms = now_ms
+        self.asked_session = 0
         self.detach()
 
     def detach(self) -> None:
@@ -166,6 +175,10 @@ class Leading:
         """Decide from where a follower gets entries, and begin."""
         one = self.progress.setdefault(peer, Progress(now_ms))
         one.heard_ms = now_ms
+        if frame.session < one.asked_session:
+            # It comes late, and the follower waits for the answer to a later one.
+            return
+        one.asked_session = frame.session
         # Who asks again only because a mark takes its time keeps that mark.
         mark = self._mark_of(peer) if frame.is_copied else 0
         self.link_lost(peer)

@@ -370,7 +370,9 @@ class Member:
         if frame.epoch > self.epoch:
             self._enter(frame.epoch, f"{peer} leads epoch {frame.epoch}")
         if self.leading is None and self._opening != self.epoch:
+            before = self.following.leader, self.following.epoch
             self._follow(peer)
+            self.following.leader_heard(self._now_ms, is_new=before != (peer, self.epoch))
             self._leader_heard_ms = self._now_ms
             self.following.commit_seq = max(self.following.commit_seq, frame.commit_seq)
 
