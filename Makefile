@@ -9,11 +9,13 @@
 #     make lint      types  format  ruff, mypy
 #     make wheel                    this machine's compiled wheel, in dist/
 #     make bench     sim    fuzz    measure, simulate, feed garbage
+#     make sim-cluster              2,000 clusters in trouble, on a virtual clock (ten minutes)
 #     make model                    a long run of the queue with rules against its naive twin
 #     make crash                    a million crash states of the message store (a quarter of an hour)
 #     make crash-kill               kill -9 at 300 calls to the disk, and in a compaction (half an hour)
 #     make crash-live               a hundred power cuts, long histories, large queues (ten minutes)
 #     make bench-smoke              every benchmark briefly: does anything get lost?
+#     make cluster-nemeses          three nodes, kills and partitions (an hour)
 #     make attack                   what one client can do to everybody else
 #     make docs                     rewrite the pages that are printed from tables
 #     make lock                     choose the exact versions of all dependencies again
@@ -32,6 +34,7 @@ PYTEST_ARGS ?=
 WORKERS ?= -n 2 --dist loadfile
 BENCH_ARGS ?=
 SIM_ARGS ?= --seconds 60
+SIM_CLUSTER_ARGS ?=
 FUZZ_ARGS ?=
 export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -45,14 +48,14 @@ LOCK := .venv-lock
 BARE := .venv-bare
 WHEEL := .venv-wheel
 
-EXTRAS := demo,spark,spark-jre,pipelines,tls,oauth,management
+EXTRAS := demo,spark,spark-jre,pipelines,tls,oauth,management,cluster
 SPARK_VERSIONS ?= 4.0 4.1 4.2
 SOURCES := $(shell find src/penstock examples -type f -not -name '*.pyc')
 DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
 .PHONY: help install run wheel test test-disk test-clients test-spark test-long test-compiled
-.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack soak sim fuzz fuzz-guided docs
+.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack cluster-nemeses soak sim sim-cluster fuzz fuzz-guided docs
 .PHONY: lock clean crash crash-kill crash-live model
 
 help:
@@ -156,6 +159,7 @@ bench: $(RUN)/.stamp
 	$(RUN)/bin/python bench/spark_speed.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/spark_pace.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/pipeline.py
+	$(RUN)/bin/python bench/cluster.py
 
 bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/run.py --smoke $(BENCH_ARGS)
@@ -167,10 +171,19 @@ bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/spark_pace.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/pipeline.py --smoke
 	$(RUN)/bin/python bench/pipeline_growth.py all --smoke
+	$(RUN)/bin/python bench/cluster.py --smoke
 
 # What one client can do to everybody else: every attack beside a ping-pong client, about four minutes.
 attack: $(RUN)/.stamp
 	$(RUN)/bin/python bench/outside/attack.py $(ATTACK_ARGS)
+
+# NEMESES rounds of three minutes of kills, stops, partitions and etcds that are away, each with a
+# seed of its own. Root, iproute2 and an etcd.
+NEMESES ?= 14
+cluster-nemeses: $(TEST)/.stamp
+	for seed in $$(seq 1 $(NEMESES)); do \
+		$(TEST)/bin/python -m tests.cluster.nemeses --seconds 180 --seed $$seed || exit 1; \
+	done
 
 # Half an hour of clients that come and go: what grows, and what do they leave behind?
 soak: $(RUN)/.stamp
@@ -180,6 +193,10 @@ soak: $(RUN)/.stamp
 # for a minute or more; one of them again:  python -m penstock.simulation run SCENARIO --seed N
 sim: $(RUN)/.stamp
 	$(RUN)/bin/python -m penstock.simulation sweep $(SIM_ARGS)
+
+# Whole clusters in a simulated world; SIM_CLUSTER_ARGS="--seeds 100" for fewer than 2,000.
+sim-cluster: $(TEST)/.stamp
+	$(TEST)/bin/python -m penstock.simulation cluster $(SIM_CLUSTER_ARGS)
 
 fuzz: $(TEST)/.stamp
 	$(TEST)/bin/python fuzz/codec.py $(FUZZ_ARGS)

@@ -57,6 +57,12 @@ LAYER_OF: Final = {
     "conformance/test_why_answers.py": CLIENTS,
     "conformance/test_why_culprits.py": CLIENTS,
     "bench": CLIENTS,
+    "cluster": CLIENTS,
+    "cluster/test_history.py": CORE,
+    # Minutes, and networks that only root can make.
+    "cluster/test_commands.py": LONG,
+    "cluster/test_partitions.py": LONG,
+    "cluster/test_refusals.py": LONG,
     "crash": DISK,
     # Bugs can only be planted in plain Python.
     "crash/test_planted_bugs.py": LONG,
@@ -71,6 +77,7 @@ LAYER_OF: Final = {
     "unit/spark/report/test_whole_report.py": LONG,
     "unit/test_native_build.py": LONG,
     "simulation/test_attribution_lab.py": LONG,
+    "simulation/test_cluster_bugs.py": LONG,
     "simulation/test_delay_bugs.py": LONG,
     "simulation/test_planted_bugs.py": LONG,
     "simulation/test_scenarios.py": LONG,

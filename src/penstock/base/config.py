@@ -129,6 +129,11 @@ class Config:
     needs is installed and the broker is on its usual port; management_host, management_port,
     metrics_port: where, -1 for no metrics; management_cert, management_key: PEM files, "" for plain
     HTTP;
+    cluster_coordinator: addresses of an etcd, with commas between them, "" for a single node;
+    cluster_name, cluster_node: names of the cluster and of this node; cluster_listen: HOST:PORT
+    where other nodes come in; cluster_advertise: how they reach it, "" for the same;
+    cluster_cert, cluster_key, cluster_ca: PEM files of TLS between nodes; cluster_plain: without
+    TLS, at 127.0.0.1 only; cluster_etcd_*: PEM files of TLS to etcd;
     recorder_events: events the flight recorder keeps, 0 for none; time_accounting: whether actors
     keep books of their time and of who held them, without which `why` knows nothing;
     channel_flow: which clients are sent channel.flow, off, capability (those that ask for it) or
@@ -142,6 +147,7 @@ class Config:
     policies, operator_policies: rules for queues and exchanges by name, see docs/policies.md;
     permissions: of `users`; whoever has one may do nothing else, whoever has none everything;
     vhost_limits, user_limits: how many connections, queues and channels there may be of each;
+    cluster_*: of a member of a cluster, see limits;
     account_*_high, account_*_high_messages: debt above which a connection, user, vhost or the node
     is held, as HIGH, HIGH/LOW or off, "" for the profile's own.
     """
@@ -259,6 +265,18 @@ class Config:
     vhost_limits: tuple[EntryLimits, ...] = ()
     user_limits: tuple[EntryLimits, ...] = ()
     audit_log: str = ""
+    cluster_coordinator: str = ""
+    cluster_name: str = "penstock"
+    cluster_node: str = ""
+    cluster_listen: str = ""
+    cluster_advertise: str = ""
+    cluster_cert: str = ""
+    cluster_key: str = ""
+    cluster_ca: str = ""
+    cluster_plain: bool = False
+    cluster_etcd_ca: str = ""
+    cluster_etcd_cert: str = ""
+    cluster_etcd_key: str = ""
     events_dir: str = ""
     event_stream: str = ""
     management: str = "auto"
@@ -269,3 +287,11 @@ class Config:
     management_key: str = ""
     event_stream_bytes: int = limits.EVENT_STREAM_BYTES.default
     control_socket: str = ""
+    cluster_heartbeat_ms: int = limits.CLUSTER_HEARTBEAT_MS.default
+    cluster_silence_ms: int = limits.CLUSTER_SILENCE_MS.default
+    cluster_quorum_ms: int = limits.CLUSTER_QUORUM_MS.default
+    cluster_election_ms: int = limits.CLUSTER_ELECTION_MS.default
+    cluster_link_grace_ms: int = limits.CLUSTER_LINK_GRACE_MS.default
+    cluster_disk_stall_ms: int = limits.CLUSTER_DISK_STALL_MS.default
+    cluster_retention_bytes: int = limits.CLUSTER_RETENTION_BYTES.default
+    cluster_resync_backlog_bytes: int = limits.CLUSTER_RESYNC_BACKLOG_BYTES.default

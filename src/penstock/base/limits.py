@@ -155,6 +155,29 @@ TX_MESSAGES_MAX: Final = Limit(100_000, 1, 10_000_000, "publishes and settles pe
 TX_BYTES_MAX: Final = Limit(134_217_728, 0, 4_294_967_296, "bytes per transaction", GUARD,
     "broker/channel/transactions", "406 PRECONDITION_FAILED closes the channel")
 
+# Links between nodes, and clients that come to a node which does not lead.
+CLUSTER_LINK_FRAME_BYTES: Final = Limit(134_217_728, 1_048_576, 1_073_741_824,
+    "bytes of one frame between two nodes", GUARD, "server/cluster/link_frames",
+    "the link is closed, and made again")
+CLUSTER_LINK_BYTES: Final = Limit(134_217_728, 1_048_576, 4_294_967_296,
+    "bytes that wait to be sent to one node", GUARD, "server/cluster/links",
+    "the link is closed, and the node catches up when it is there again")
+CLUSTER_LINK_SILENCE_MS: Final = Limit(5000, 500, 600_000,
+    "milliseconds in which a node says nothing over its link", GUARD, "server/cluster/links",
+    "the link is closed, and made again")
+CLUSTER_CLOCK_MS: Final = Limit(60_000, 1000, 86_400_000,
+    "milliseconds that the clocks of two nodes are apart", GUARD, "server/cluster/admission",
+    "the link is refused in words")
+CLUSTER_FORWARD_WAIT_MS: Final = Limit(30_000, 0, 600_000,
+    "milliseconds that a client waits until a node leads", GUARD, "server/cluster/forward",
+    "it is closed")
+CLUSTER_FORWARD_BYTES: Final = Limit(65_536, 4096, 1_048_576,
+    "bytes of a forwarded client that a node reads at once, and about as many that wait on either "
+    "way", PACE, "server/cluster/forward", "the side they come from is not read")
+CLUSTER_RESYNC_BYTES_PER_S: Final = Limit(67_108_864, 1_048_576, 10_737_418_240,
+    "bytes a second of a copy of a leader's directory", PACE, "server/cluster/member",
+    "the copy rests, so that links and disks are left to entries")
+
 # What a client is told, and how long it is waited for.
 CHANNEL_FLOW_REPLY_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", GUARD,
     "broker/connection/client_notifier",
@@ -483,6 +506,33 @@ MANAGEMENT_BODY_BYTES: Final = Limit(33_554_432, 4096, 1_073_741_824,
     "bytes of the body of a request", GUARD, "management/requests", "the answer is 413")
 MANAGEMENT_CONNECTIONS: Final = Limit(512, 1, 65_536, "connections over HTTP", GUARD,
     "management/process", "the answer is 503")
+
+# Members of a cluster.
+CLUSTER_HEARTBEAT_MS: Final = Limit(500, 20, 60_000, "milliseconds", KEY, "replication/member",
+    "each member tells every other one that it is there")
+CLUSTER_SILENCE_MS: Final = Limit(5000, 100, 600_000, "milliseconds", KEY, "replication/member",
+    "a leader that was not heard is suspected; a majority of suspicions begins an election")
+CLUSTER_QUORUM_MS: Final = Limit(4000, 100, 600_000, "milliseconds", KEY, "replication/leading",
+    "a leader that has not heard a majority gives leadership up and confirms nothing more")
+CLUSTER_ELECTION_MS: Final = Limit(3000, 100, 600_000, "milliseconds", KEY, "replication/election",
+    "an election that came to nothing is begun anew, after up to twice as long")
+CLUSTER_LINK_GRACE_MS: Final = Limit(300, 0, 60_000, "milliseconds without a link to the leader",
+    KEY, "replication/member", "the leader is suspected; at once when its port refuses")
+CLUSTER_DISK_STALL_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", KEY,
+    "replication/leading", "a leader whose disk ends nothing gives leadership up")
+CLUSTER_RETENTION_BYTES: Final = Limit(67_108_864, 65_536, 68_719_476_736,
+    "bytes of committed entries that a member keeps in memory", KEY, "replication/ring",
+    "the oldest are given up; a follower that needs them is copied anew")
+CLUSTER_RESYNC_BACKLOG_BYTES: Final = Limit(268_435_456, 65_536, 68_719_476_736,
+    "bytes of committed entries that a leader keeps in memory while a follower is copied", KEY,
+    "replication/leading", "the oldest are given up, and the copy is made again")
+CLUSTER_FOLLOWER_BYTES: Final = Limit(16_777_216, 65_536, 1_073_741_824,
+    "bytes of entries under way to one follower that are not on its disk", PACE,
+    "replication/leading", "it is sent no more until some are")
+CLUSTER_VOTERS: Final = Limit(7, 1, 9, "members of a cluster that vote", GUARD,
+    "replication/leading", "further ones follow without a vote")
+CLUSTER_FORGOTTEN: Final = Limit(64, 1, 1024, "identities of forgotten members", BOOKS,
+    "replication/member", "the one forgotten first is known no longer")
 
 # Spark's source and sink.
 CONNECTOR_PREFETCH: Final = Limit(20_000, 1, 65_535,

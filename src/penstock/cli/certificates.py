@@ -87,13 +87,21 @@ def make_server(directory: Path, name: str, hosts: Sequence[str], days: int, now
     """`NAME.pem` and `NAME.key` for a broker that clients reach under `hosts`, names or
     addresses. Raises: OperatorError; OSError."""
     alternatives = x509.SubjectAlternativeName([_host(one) for one in hosts])
-    _make(directory, name, hosts[0], alternatives, ExtendedKeyUsageOID.SERVER_AUTH, days, now)
+    _make(directory, name, hosts[0], alternatives, [ExtendedKeyUsageOID.SERVER_AUTH], days, now)
 
 
 def make_client(directory: Path, user: str, days: int, now: datetime) -> None:
     """`USER.pem` and `USER.key` for a client that logs in as `user`.
     Raises: OperatorError; OSError."""
-    _make(directory, user, user, None, ExtendedKeyUsageOID.CLIENT_AUTH, days, now)
+    _make(directory, user, user, None, [ExtendedKeyUsageOID.CLIENT_AUTH], days, now)
+
+
+def make_node(directory: Path, name: str, days: int, now: datetime) -> None:
+    """`NAME.pem` and `NAME.key` for the node `name` of a cluster, which dials and is dialled.
+    Raises: OperatorError; OSError."""
+    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    alternatives = x509.SubjectAlternativeName([_host(name)])
+    _make(directory, name, name, alternatives, both, days, now)
 
 
 def _make(
@@ -101,7 +109,7 @@ def _make(
     name: str,
     common_name: str,
     alternatives: x509.SubjectAlternativeName | None,
-    purpose: x509.ObjectIdentifier,
+    purposes: Sequence[x509.ObjectIdentifier],
     days: int,
     now: datetime,
 ) -> None:
@@ -113,7 +121,7 @@ def _make(
         _built(_name(common_name), authority.subject, key.public_key(), days, now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(is_authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(loaded.public_key()),
             critical=False,

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "definitions": "penstock.cli.definitions:definitions",
     "store": "penstock.cli.store:store",
     "status": "penstock.cli.status:status",
+    "cluster": "penstock.cli.cluster:cluster",
     "record": "penstock.cli.record:record",
     "replay": "penstock.cli.replay:replay",
     "pipeline": "penstock.cli.pipeline:pipeline",

@@ -13,6 +13,7 @@ from penstock.base.config import Config
 from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.broker.actors.syncing import ALWAYS, MODES
 from penstock.broker.session.access import is_loopback
+from penstock.cli.cluster_options import cluster_options, ran_as_member
 from penstock.cli.management import management_options
 from penstock.cli.token_maker import token_maker
 from penstock.flow.profile import PROFILES
@@ -62,6 +63,7 @@ SLOWER = "messages cost about five times as much (docs/install.md)"
     help="Flow events as a stream to read, amq.flow.telemetry.  [VHOST: /]",
 )
 @click.option("--control", default=None, help="Path of the control socket.")
+@cluster_options
 @management_options
 def serve(
     host: str | None,
@@ -79,6 +81,7 @@ def serve(
     events: str | None,
     event_stream: str | None,
     control: str | None,
+    in_cluster: dict[str, object],
     managing: dict[str, object],
 ) -> None:
     """Run a broker until Ctrl-C."""
@@ -103,6 +106,8 @@ def serve(
     )
     if memory and data:
         raise click.UsageError("--memory and --data exclude each other")
+    if ran_as_member(config, in_cluster):
+        return
     started = time.monotonic()
 
     def announce(node: Node) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import click
 
+from penstock.simulation.cluster.total import ClusterTotal
+from penstock.simulation.cluster.world import ClusterFailed, ClusterSetting, simulate_cluster
 from penstock.simulation.machine.faults import SimulationFailed
 from penstock.simulation.scenario.plan import shrunk
 from penstock.simulation.scenario.scenarios import PROFILES, SCENARIOS, simulate
@@ -132,6 +134,28 @@ def sweep(
         f"{steps / took:.0f} steps/s, {failures} failures"
     )
     if failures:
+        sys.exit(1)
+
+
+@main.command()
+@click.option("--seeds", type=int, default=2000, show_default=True, help="clusters to run")
+@click.option("--first-seed", type=int, default=1, show_default=True)
+@click.option("--mode", type=click.Choice(("majority", "all")), default=None, help="not drawn")
+@click.option("--keep-going", is_flag=True, help="do not stop at the first failure")
+def cluster(seeds: int, first_seed: int, mode: str | None, keep_going: bool) -> None:
+    """Run clusters of 3 or 5 members, seed after seed, and print what happened in them."""
+    began = time.monotonic()
+    total = ClusterTotal()
+    for seed in range(first_seed, first_seed + seeds):
+        try:
+            total.add(simulate_cluster(seed, ClusterSetting(mode=mode or "")))
+        except ClusterFailed as failure:
+            click.echo(str(failure), err=True)
+            total.failures += 1
+            if not keep_going:
+                break
+    click.echo(total.text(time.monotonic() - began))
+    if total.failures:
         sys.exit(1)
 
 

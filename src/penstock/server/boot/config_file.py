@@ -3,6 +3,7 @@ r"""Settings from a TOML file: unknown keys, wrong types and values out of range
 host = "127.0.0.1"        port = 5672        profile = "penstock"
 [store]                   sync = "always"    sync_interval_ms = 200
 [tls]                     cert = "server.pem"               key = "server.key"
+[cluster]                 coordinator = "http://e1:2379"    node = "a"
 [oauth]                   resource_server_id = "orders"     jwks_file = "keys.json"
 [[users]]                 name = "app"       password = "..."
 [[permissions]]           user = "app"       configure = ""      write = "^orders"   read = ""
@@ -41,7 +42,7 @@ from penstock.broker.vhost.rights import (
 )
 
 _BOUNDS = {limit.name: limit for limit in LIMITS}
-_PARTS = ("oauth", "store", "tls")
+_PARTS = ("cluster", "oauth", "store", "tls")
 _SECRETS = ("password", "password_hash")
 _MARKS = ("memory_high", "disk_free_min")
 """Texts that may be written as numbers: bytes, or a share of memory."""

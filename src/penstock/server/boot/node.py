@@ -105,6 +105,12 @@ NS_PER_MS = 1_000_000
 COLLECTIONS = (10_000, 5, 20_000)
 """How many new objects the collector looks at in one go, 50,000 at most, which takes some
 milliseconds; at all of them as seldom as can be."""
+CLIENTS = "clients"
+TLS_CLIENTS = "tls_clients"
+FORWARDED = "forwarded"
+FORWARDED_TLS = "forwarded_tls"
+"""Names of sockets that a node may have from the process that has started it: its ports, and Unix
+sockets where that process hands in clients of other nodes."""
 COLLECT_AFTER = 2_000
 """Ended connections, about 20 MB of them, that are worth one full collection."""
 
@@ -153,6 +159,7 @@ class Node:
         self.on_failure: Callable[[], None] | None = None
         self.listener: Listener | None = None
         self.tls_listener: Listener | None = None
+        self.private: list[Listener] = []
         self.control: ControlSocket | None = None
         self.management: ManagementChild | None = None
         self.events: EventWriters | None = None
@@ -209,16 +216,27 @@ class Node:
             )
         if is_tls_wanted(config):
             endpoint = TlsEndpoint(config, self.log.warning)
-            self.tls_listener = Listener(
-                self.broker, self.poller, self.loop, config.host, config.tls_port, endpoint
-            )
+            self.tls_listener = self._listener(config.tls_port, endpoint, TLS_CLIENTS)
+            if FORWARDED_TLS in self.inherited:
+                self.private.append(self._listener(-1, endpoint, FORWARDED_TLS))
         if config.port >= 0:
-            self.listener = Listener(self.broker, self.poller, self.loop, config.host, config.port)
+            self.listener = self._listener(config.port, None, CLIENTS)
+            if FORWARDED in self.inherited:
+                self.private.append(self._listener(-1, None, FORWARDED))
+
+    def _listener(self, port: int, endpoint: TlsEndpoint | None, name: str) -> Listener:
+        """At a socket that somebody else has opened, where there is one of that name."""
+        handle = self.inherited.get(name)
+        sock = None if handle is None else socket.socket(fileno=handle)
+        return Listener(self.broker, self.poller, self.loop, self.config.host, port, endpoint, sock)
 
     @property
     def listeners(self) -> list[Listener]:
         """The ports that clients come to, the one without TLS first."""
         return [one for one in (self.listener, self.tls_listener) if one is not None]
+
+    def _every_listener(self) -> list[Listener]:
+        return [*self.listeners, *self.private]
 
     def _listeners(self) -> list[dict[str, object]]:
         """As RabbitMQ's overview has them."""
@@ -388,7 +406,7 @@ class Node:
         self.flight.close()
         if self.management is not None:
             await self.management.stop()
-        for listener in self.listeners:
+        for listener in self._every_listener():
             listener.stop_accepting()
         farewell = method_frame(
             0,
@@ -407,7 +425,7 @@ class Node:
         end = time.monotonic() + DRAIN_S
         while self.broker.connections and time.monotonic() < end:
             await asyncio.sleep(0.01)
-        for listener in self.listeners:
+        for listener in self._every_listener():
             listener.close()
         self.passwords.close()
         self.poller.close()

@@ -19,6 +19,7 @@ from penstock.server.cluster.pipe import (
     COMMITTED,
     DONE,
     ENTRY,
+    MARK,
     STALLED,
     STOP,
     FrameReader,
@@ -40,9 +41,9 @@ class PipeEnded(OSError):
 
 
 class ChildPipe:
-    """sent, committed: entries; unsafe_bytes: of those sent and not committed; is_stop_asked: the
-    member wants a clean stop; is_closing: nobody waits for room any more; ended: why there is no
-    member any more, "" while there is.
+    """sent, committed: entries; marks: numbers of MARK that nobody has answered yet; unsafe_bytes:
+    of those sent and not committed; is_stop_asked: the member wants a clean stop; is_closing:
+    nobody waits for room any more; ended: why there is no member any more, "" while there is.
     on_news: called on any thread when one of these has changed."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -54,6 +55,7 @@ class ChildPipe:
         self.is_stop_asked = False
         self.is_closing = False
         self.ended = ""
+        self.marks: deque[int] = deque()
         self.on_news: Callable[[], None] = _nothing
         self._sizes: deque[int] = deque()
         self._reader = FrameReader()
@@ -160,6 +162,8 @@ class ChildPipe:
     def _take(self, kind: int, payload: bytes) -> None:
         if kind == STOP:
             self.is_stop_asked = True
+        elif kind == MARK:
+            self.marks.append(count_of(payload))
         elif kind == COMMITTED:
             count = count_of(payload)
             with self._counting:

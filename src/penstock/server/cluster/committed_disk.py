@@ -52,6 +52,28 @@ class Ended:
         self.need = need
 
 
+class Mark(Job):
+    """Runs between two other jobs: everything that those before it did has been sent then."""
+
+    __slots__ = ("number", "recorder")
+
+    def __init__(self, recorder: Recorder, number: int) -> None:
+        self.recorder = recorder
+        self.number = number
+
+    def run(self) -> None:
+        self.recorder.mark(self.number)
+
+
+class Marks(JobClient):
+    """Whoever asks hears the answer from the pipe."""
+
+    __slots__ = ()
+
+    def job_done(self, job: Job, error: OSError | None) -> None:
+        """Nothing follows."""
+
+
 class CommittedDisk(DiskThread):
     """busy_since_ns: monotonic, of the job under way, 0 for none. on_pipe: called on the loop when
     the member wants a stop, or is gone."""
@@ -59,6 +81,7 @@ class CommittedDisk(DiskThread):
     __slots__ = (
         "_is_watched",
         "_loop_thread",
+        "_marks",
         "_on_pipe",
         "_over",
         "_pipe",
@@ -73,6 +96,7 @@ class CommittedDisk(DiskThread):
         self._loop_thread = get_ident()
         self._pipe: ChildPipe = recorder.pipe
         self._over: deque[Ended] = deque()
+        self._marks = Marks()
         self._waiting: dict[JobClient, deque[Ended]] = {}
         self.busy_since_ns = 0
         super().__init__(poller)
@@ -101,7 +125,7 @@ class CommittedDisk(DiskThread):
 
     def _news(self) -> None:
         """On any thread: there is more committed, or the member is gone."""
-        if get_ident() != self._loop_thread:
+        if get_ident() != self._loop_thread or self._pipe.marks:
             self.ring()
 
     # -- on the loop -----------------------------------------------------------------------------
@@ -117,6 +141,8 @@ class CommittedDisk(DiskThread):
         if self._pipe.ended:
             self._on_pipe()
             return
+        while self._pipe.marks:
+            self.submit(Mark(self._recorder, self._pipe.marks.popleft()), self._marks)
         while self._over:
             one = self._over.popleft()
             behind = self._waiting.get(one.client)

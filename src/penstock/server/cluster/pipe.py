@@ -8,9 +8,11 @@
                     DONE     count: that many entries are as safe as the broker's own disk makes it
                     READY    JSON of Ready: clients are served
                     FAILED   a sentence; the broker ends
+                    MARKED   the number of a MARK: what was written before it was sent before this
                     STALLED  milliseconds for which its disk has been at one job
     to the broker   START    JSON of Start
                     COMMITTED count: that many entries are safe wherever they have to be
+                    MARK     number: between two jobs of the disk it is answered by MARKED
                     STOP     a clean stop; what it writes are entries too
 
 When either side goes away the broker stops writing and confirms nothing more.
@@ -34,7 +36,11 @@ STALLED: Final = 6
 START: Final = 16
 COMMITTED: Final = 17
 STOP: Final = 18
-KINDS: Final = frozenset({WARM, ENTRY, DONE, READY, FAILED, STALLED, START, COMMITTED, STOP})
+MARK: Final = 19
+MARKED: Final = 7
+KINDS: Final = frozenset(
+    {WARM, ENTRY, DONE, READY, FAILED, STALLED, START, COMMITTED, STOP, MARK, MARKED}
+)
 
 HEAD: Final = Struct(">IB")
 COUNT: Final = Struct(">Q")

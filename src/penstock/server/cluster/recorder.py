@@ -25,6 +25,7 @@ from penstock.replication.operations import (
     EntryWriter,
 )
 from penstock.server.cluster.child_pipe import ChildPipe
+from penstock.server.cluster.pipe import COUNT, MARKED
 from penstock.server.disk.disk_files import DiskDirectory, FileReclaimer
 from penstock.server.disk.whole_file import sync_directory, write_whole
 from penstock.storage.layout.files import Directory, File, SyncTotals, write_fully
@@ -86,6 +87,12 @@ class Recorder:
     def _flush(self) -> None:
         if self._writer.count > 0:
             self.pipe.send_entry(self._writer.take())
+
+    def mark(self, number: int) -> None:
+        """Everything that was done so far leaves before the answer to this. Raises: PipeEnded."""
+        with self._lock:
+            self._flush()
+            self.pipe.send(MARKED, COUNT.pack(number))
 
     # -- pieces of work --------------------------------------------------------------------------
 

@@ -18,6 +18,12 @@ def control_path(port: int) -> str:
     return str(Path(base) / f"penstock-{port}.sock")
 
 
+def cluster_path(port: int) -> str:
+    """Where the node whose clients come to `port` answers questions about its cluster."""
+    whole = Path(control_path(port))
+    return str(whole.with_name(f"{whole.stem}-cluster.sock"))
+
+
 def ask(path: str, request: dict[str, object], timeout_s: float = 60.0) -> dict[str, object]:
     """The broker's answer. Raises: OperatorError when there is no broker, or it says no."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

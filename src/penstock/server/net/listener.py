@@ -20,6 +20,7 @@ from penstock.broker.session.access import TlsPeer
 from penstock.server.net.handshakes import Handshakes
 from penstock.server.net.lingering import Lingering
 from penstock.server.net.poller import Poller
+from penstock.server.net.proxied_clients import ProxiedClients
 from penstock.server.net.sockets import SocketShell
 from penstock.server.net.stall_timeout import watch_host
 from penstock.server.net.tls import TlsSession
@@ -65,7 +66,8 @@ RAISE = "raise the limit of open files (ulimit -n)"
 class Listener:
     """One listening socket and the shells of its clients. endpoint: of TLS, None without;
     handshakes: those under way, None without TLS; lingering: the sockets of those that
-    ended; refused: closed at a bound;
+    ended; proxied: of a private Unix socket, where each first says for which client it is; refused:
+    closed at a bound;
     handles_end: of sockets for clients, -1 for none, see open_files; quiet_until: loop time before
     which it is not said again that handles are scarce."""
 
@@ -77,13 +79,20 @@ class Listener:
         host: str,
         port: int,
         endpoint: TlsEndpoint | None = None,
+        sock: socket.socket | None = None,
     ) -> None:
+        """sock: one that listens already, instead of a new one."""
         self.broker = broker
         self.poller = poller
         self.loop = loop
-        self.sock = open_socket(host, port)
+        self.sock = open_socket(host, port) if sock is None else sock
         self.host = host
-        self.port = int(self.sock.getsockname()[1])
+        self.proxied: ProxiedClients | None = None
+        self.port = -1
+        if self.sock.family == socket.AF_UNIX:
+            self.proxied = ProxiedClients(loop, self._arrived)
+        else:
+            self.port = int(self.sock.getsockname()[1])
         self.shells: set[SocketShell] = set()
         self.lingering = Lingering(loop, broker.config.linger_ms)
         self.refused = 0
@@ -128,13 +137,19 @@ class Listener:
                     f"of those the process may have is for the disk; {RAISE}"
                 )
                 continue
-            host = str(address[0])
-            if not self.broker.guessing.has_room(host, self.broker.clock.monotonic_ns()):
-                self.refused += 1
-                sock.close()
-                self._say(f"a connection of {host} was refused: it guesses, or too many wait")
-                continue
-            self._take(sock, host, int(address[1]))
+            if self.proxied is not None:
+                self.proxied.take(sock)
+            else:
+                self._arrived(sock, str(address[0]), int(address[1]))
+
+    def _arrived(self, sock: socket.socket, host: str, port: int) -> None:
+        """Somebody at `host` and `port` is at the other end."""
+        if not self.broker.guessing.has_room(host, self.broker.clock.monotonic_ns()):
+            self.refused += 1
+            sock.close()
+            self._say(f"a connection of {host} was refused: it guesses, or too many wait")
+            return
+        self._take(sock, host, port)
 
     def _is_beyond(self, sock: socket.socket) -> bool:
         return 0 <= self.handles_end <= sock.fileno()
@@ -205,6 +220,8 @@ class Listener:
         self.stop_accepting()
         if self.handshakes is not None:
             self.handshakes.close()
+        if self.proxied is not None:
+            self.proxied.close()
         for shell in list(self.shells):
             shell.close()
         self.shells.clear()
@@ -213,6 +230,9 @@ class Listener:
 
 def set_up(sock: socket.socket) -> None:
     """The options of a client's socket. Raises: OSError."""
+    if sock.family == socket.AF_UNIX:
+        # Whoever forwards a client watches its host.
+        return
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # Until the heartbeat is known, as if it were the shortest.
     watch_host(sock, 1)

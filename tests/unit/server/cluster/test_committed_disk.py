@@ -271,3 +271,22 @@ def test_more_than_was_sent_cannot_be_committed(tmp_path: Path) -> None:
         bed.close()
 
     asyncio.run(scenario())
+
+
+async def test_a_mark_is_answered_behind_everything_that_was_done(tmp_path: Path) -> None:
+    bed = Bed(tmp_path)
+    job = Change(bed)
+    job.waits = Event()
+    bed.disk.submit(job, Client(bed))
+    bed.member.send(pipe.count_frame(pipe.MARK, 7))
+    await bed.pause()
+    assert bed.member.payloads(pipe.MARKED) == [], "a job is under way"
+    job.waits.set()
+    await bed.until(lambda: bed.member.payloads(pipe.MARKED) != [])
+    # The reader takes frames in their order: the entry was there before.
+    assert bed.member.count == 1
+    bed.member.send(pipe.count_frame(pipe.MARK, 8))
+    await bed.until(lambda: len(bed.member.payloads(pipe.MARKED)) == 2)
+    assert [pipe.count_of(one) for one in bed.member.payloads(pipe.MARKED)] == [7, 8]
+    bed.member.commit(1)
+    bed.close()

@@ -1,0 +1,63 @@
+"""What a node says of its cluster: shapes of answers, for commands, HTTP and pages."""
+
+from msgspec import Struct
+
+
+class NodeRow(Struct):
+    """One node, as the node that answers sees it.
+
+    address, clients: where nodes, and clients, reach it. is_online: there is a link to it, or it
+    answers itself; is_live: its lease in etcd is alive. persisted_seq, lag_entries, lag_bytes: how
+    far it is, and behind its leader; -1 where only the leader knows. is_whole: it counts for
+    majorities; is_copied: it is being copied from the leader. fault: why there is no link.
+    """
+
+    name: str
+    address: str
+    clients: str
+    version: str
+    is_online: bool
+    is_live: bool
+    is_leader: bool
+    is_voter: bool
+    role: str
+    persisted_seq: int
+    lag_entries: int
+    lag_bytes: int
+    is_whole: bool
+    is_copied: bool
+    fault: str
+
+
+class ClusterAnswer(Struct):
+    """A cluster.
+
+    node, role: who answers. phase: led, electing or resigned, as etcd has it. commit_seq: what a
+    majority has. is_serving: clients are served by this node's own broker; is_warm: its broker has
+    imported everything, and would serve at once. etcd: where it is, or what is wrong with it.
+    forwarded: clients whose bytes this node carries to the leader. quorum_critical: nodes that may
+    not be stopped now (node-is-quorum-critical).
+    """
+
+    version: str
+    cluster: str
+    cluster_id: str
+    node: str
+    role: str
+    leader: str
+    phase: str
+    epoch: int
+    position_epoch: int
+    position_seq: int
+    commit_seq: int
+    is_serving: bool
+    is_warm: bool
+    voters: list[str]
+    majority: int
+    is_etcd_reachable: bool
+    etcd: str
+    forwarded: int
+    disk_stalled_ms: int
+    words: str
+    quorum_critical: list[str]
+    nodes: list[NodeRow]

@@ -1,0 +1,267 @@
+"""`penstock cluster`: how a cluster is, and what a person may do about it."""
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import wraps
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from penstock.base.errors import OperatorError
+from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
+from penstock.cli.asking import FORM_SHOWN, RunningBroker
+from penstock.cli.cluster_options import INSTALL
+from penstock.cli.tables import columns, console, show, table
+from penstock.server.boot.log_lines import printable
+from penstock.server.cluster.member_files import leave
+from penstock.server.control.control_client import ask, cluster_path
+from penstock.telemetry.words import size
+
+DAYS_MAX: Final = 3650
+_NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+STATUS_COLUMNS: Final = columns("NODE:name ONLINE ROLE POSITION:number LAG:number WHOLE CLIENTS_AT")
+MEMBER_COLUMNS: Final = columns("NODE:name VOTES NODES_REACH_IT_AT CLIENTS_AT VERSION")
+NO_LEADER: Final = 3
+"""Exit status of `status` while no node leads."""
+
+
+@click.group()
+def cluster() -> None:
+    """Several nodes with one replicated log: how they are, and who leads."""
+
+
+def of_node(command: Callable[..., None]) -> Callable[..., None]:
+    """`--port` and `--control` of the node that is asked, as `path`."""
+
+    @wraps(command)
+    def asked(*args: object, port: int, control: str, **given: object) -> None:
+        command(*args, path=control or cluster_path(port), **given)
+
+    asked = click.option("--control", default="", help="Its control socket, if elsewhere.")(asked)
+    text = "Port where clients come to the node that is asked."
+    return click.option("--port", default=5672, show_default=True, help=text)(asked)
+
+
+@cluster.command()
+@of_node
+@FORM_SHOWN
+def status(path: str, form: str) -> None:
+    """Nodes, who leads, how far each is, and whether etcd answers.
+
+    Exit status: 0 a node leads, 3 none does.
+    """
+    answer = RunningBroker(path, form).show({"op": "cluster_status"}, ClusterAnswer, _show_status)
+    if not answer.leader:
+        sys.exit(NO_LEADER)
+
+
+@cluster.command()
+@of_node
+@FORM_SHOWN
+def members(path: str, form: str) -> None:
+    """Nodes and their addresses, a line each."""
+    RunningBroker(path, form).show({"op": "cluster_status"}, ClusterAnswer, _show_members)
+
+
+def _show_status(answer: ClusterAnswer) -> None:
+    leads = f"node {answer.leader} leads" if answer.leader else f"none leads ({answer.phase})"
+    click.echo(f"cluster {answer.cluster}   epoch {answer.epoch}   {leads}")
+    reach = "answers" if answer.is_etcd_reachable else "does not answer"
+    click.echo(f"etcd    {reach}: {printable(answer.etcd)}")
+    click.echo("")
+    rows = [_status_row(answer, one) for one in answer.nodes]
+    show(console(), table(STATUS_COLUMNS, rows))
+    for one in answer.nodes:
+        if not one.is_online and one.fault:
+            click.echo(f" ! node {one.name}: {printable(one.fault)}")
+    if answer.role == "refused" or (answer.words and not answer.leader):
+        click.echo(f" ! node {answer.node}: {printable(answer.words)}")
+    if answer.quorum_critical:
+        click.echo(
+            f" ! node-is-quorum-critical: {', '.join(answer.quorum_critical)}; if one of these "
+            "stops, nothing is confirmed until it is back"
+        )
+
+
+def _status_row(answer: ClusterAnswer, one: NodeRow) -> tuple[str, ...]:
+    role = one.role if one.is_voter or one.is_leader else f"{one.role}, does not vote"
+    lag = "-"
+    if one.is_leader:
+        lag = "0"
+    elif one.lag_entries >= 0:
+        lag = f"{one.lag_entries:,} ({size(max(one.lag_bytes, 0))})"
+    whole = "yes" if one.is_whole else "being copied" if one.is_copied else "no"
+    if answer.leader != answer.node and one.name != answer.node:
+        # Only the leader knows of others.
+        whole = "-"
+    position = f"{one.persisted_seq:,}" if one.persisted_seq >= 0 else "-"
+    online = "yes" if one.is_online else "no"
+    return one.name, online, role, position, lag, whole, one.clients
+
+
+def _show_members(answer: ClusterAnswer) -> None:
+    rows = [
+        (one.name, "yes" if one.is_voter else "no", one.address, one.clients, one.version)
+        for one in answer.nodes
+    ]
+    show(console(), table(MEMBER_COLUMNS, rows))
+
+
+@cluster.command()
+@click.argument("node")
+@of_node
+def move(node: str, path: str) -> None:
+    """Hand leadership to NODE. Clients connect again, within a second or so."""
+    _hand_over(path, node)
+    click.echo(f"node {_await_leader(path, node)} leads")
+
+
+@cluster.command()
+@click.argument("node")
+@of_node
+def drain(node: str, path: str) -> None:
+    """Prepare NODE for a stop: it leads no more, and others go on without it."""
+    answer = _status(path)
+    left = [one for one in answer.nodes if one.is_voter and one.is_online and one.name != node]
+    if len(left) < answer.majority:
+        raise OperatorError(
+            f"without node '{node}' {len(left)} of {len(answer.voters)} voters are online, and a "
+            f"majority is {answer.majority}: start another one first"
+        )
+    if answer.leader == node:
+        _hand_over(path, "")
+        click.echo(f"node {_await_leader(path, '', node)} leads")
+    click.echo(f"node {node} may be stopped")
+
+
+@cluster.command()
+@click.argument("name")
+@of_node
+def forget(name: str, path: str) -> None:
+    """Take NAME out of the cluster for good; its directory may not come back."""
+    _at_leader(path, {"op": "cluster_forget", "name": name})
+    click.echo(f"node {name} is forgotten; to have it back, start it with an empty directory")
+
+
+@cluster.command("force-leader")
+@click.argument("name")
+@of_node
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def force_leader(name: str, path: str, yes: bool) -> None:
+    """Make NAME lead alone, when a majority is gone for good.
+
+    Run it on that node. What only the others have is given up, and they may come back with empty
+    directories only.
+    """
+    if not yes:
+        click.confirm(
+            f"Confirmed messages that are not on node '{name}' are lost by this. Go on?", abort=True
+        )
+    ask(path, {"op": "cluster_force_leader", "name": name})
+    click.echo(f"node {_await_leader(path, name)} leads")
+
+
+@cluster.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("names", nargs=-1, required=True)
+@click.option("--days", default=365, show_default=True, type=click.IntRange(1, DAYS_MAX))
+def certificates(directory: Path, names: tuple[str, ...], days: int) -> None:
+    """Make an authority in DIRECTORY and a certificate for each node of NAMES, for trying out."""
+    if find_spec("cryptography") is None:
+        raise OperatorError(f"the package cryptography cannot be found: {INSTALL}")
+    from penstock.cli.certificates import CA_CERT, make_authority, make_node
+
+    for name in names:
+        if _NODE.fullmatch(name) is None or name == "ca":
+            raise OperatorError(f"'{name}' cannot be the name of a node and of its files")
+    now = datetime.now(UTC)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if not (directory / CA_CERT).exists():
+            make_authority(directory, days, now)
+        for name in names:
+            make_node(directory, name, days, now)
+    except OSError as fault:
+        raise OperatorError(f"{directory} cannot be written: {fault.strerror}") from fault
+    click.echo(f"made for {', '.join(names)}, good for {days} days. Start each node with its own:")
+    for name in names:
+        click.echo(
+            f"    --cluster-cert {directory / f'{name}.pem'} "
+            f"--cluster-key {directory / f'{name}.key'} --cluster-ca {directory / CA_CERT}"
+        )
+
+
+@cluster.command("leave")
+@click.argument("directory", type=click.Path(path_type=Path))
+def leave_cluster(directory: Path) -> None:
+    """Make DIRECTORY, of a node that is stopped, a single broker's: the way out of a cluster."""
+    leave(directory)
+    click.echo(f"{directory} is a single broker's now: penstock serve --data {directory}")
+    click.echo("on a node that is left: penstock cluster forget its name")
+
+
+@cluster.command("try")
+@click.option("--seconds", default=20.0, show_default=True, help="How long the clients work.")
+@click.option("--etcd", "program", default="", help="The etcd to run.  [default: etcd in PATH]")
+@click.option("--keep", default="", help="Keep directories and logs here.")
+def try_out(seconds: float, program: str, keep: str) -> None:
+    """Three nodes and an etcd in this terminal; the leader is killed before your eyes."""
+    if find_spec("etcd3gw") is None:
+        raise OperatorError(f"the package etcd3gw cannot be found, which talks to etcd: {INSTALL}")
+    if find_spec("pika") is None:
+        raise OperatorError(
+            "the package pika cannot be found, which publishes here: pip install 'penstock[demo]'"
+        )
+    from penstock.demo.cluster_try import run_try
+
+    sys.exit(run_try(seconds, program, keep, click.echo))
+
+
+def _status(path: str) -> ClusterAnswer:
+    return msgspec.convert(ask(path, {"op": "cluster_status"}), ClusterAnswer)
+
+
+def _leader_path(path: str) -> str:
+    """The control socket of the node that leads. Raises: OperatorError if it is elsewhere."""
+    answer = _status(path)
+    if not answer.leader:
+        raise OperatorError("no node leads now; look at `penstock cluster status`")
+    if answer.leader == answer.node:
+        return path
+    where = next((one.clients for one in answer.nodes if one.name == answer.leader), "")
+    port = where.rpartition(":")[2]
+    local = cluster_path(int(port)) if port.isdecimal() else ""
+    if local and Path(local).is_socket():
+        return local
+    raise OperatorError(
+        f"node '{answer.leader}' leads, at {where}: run this command there, its control socket can "
+        "only be reached on its own machine"
+    )
+
+
+def _at_leader(path: str, request: dict[str, object]) -> None:
+    ask(_leader_path(path), request)
+
+
+def _hand_over(path: str, name: str) -> None:
+    answer = _status(path)
+    if name and answer.leader == name:
+        return
+    _at_leader(path, {"op": "cluster_move", "name": name})
+
+
+def _await_leader(path: str, name: str, other_than: str = "") -> str:
+    """Who leads in the end. Raises: OperatorError after a while."""
+    end = time.monotonic() + 30.0
+    while time.monotonic() < end:
+        answer = _status(path)
+        if answer.leader and answer.leader != other_than and name in ("", answer.leader):
+            return answer.leader
+        time.sleep(0.1)
+    raise OperatorError("it has not come about within 30 s; look at `penstock cluster status`")

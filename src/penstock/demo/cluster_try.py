@@ -1,0 +1,104 @@
+"""`penstock cluster try`: three nodes, a publisher and a consumer; the leader is killed."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from penstock.base.errors import OperatorError
+from penstock.demo.cluster_clients import Consumer, Publisher
+from penstock.demo.cluster_history import CONFIRMED, judge, write_history
+from penstock.demo.cluster_rig import ClusterRig
+
+QUEUE: Final = "orders"
+DRAIN_S: Final = 60.0
+Say = Callable[[str], None]
+
+
+def run_try(seconds: float, program: str, keep: str, say: Say) -> int:
+    """The exit status: 0 when nothing was lost. Raises: OperatorError."""
+    folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="penstock-cluster-"))
+    if keep and folder.exists() and any(folder.iterdir()):
+        raise OperatorError(f"{folder} is not empty: --keep makes a new directory")
+    began = time.monotonic()
+    rig = ClusterRig(folder, etcd=program)
+    try:
+        return _Try(rig, began, say).run(seconds)
+    finally:
+        rig.close()
+        if keep:
+            say(f" logs     {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Try:
+    def __init__(self, rig: ClusterRig, began: float, say: Say) -> None:
+        self.rig = rig
+        self.began = began
+        self.say = say
+
+    def at(self, words: str) -> None:
+        """A line of the timeline."""
+        self.say(f" t={time.monotonic() - self.began:06.2f}  {words}")
+
+    def run(self, seconds: float) -> int:
+        rig = self.rig
+        safe = "TLS 1.3 between them" if rig.is_safe else "without TLS"
+        self.say(f"three nodes and an etcd on 127.0.0.1, {safe}")
+        rig.start_etcd()
+        self.at(f"etcd answers at {rig.endpoint}")
+        for name, node in rig.nodes.items():
+            rig.start(name)
+            self.at(f"node {name} starts: amqp://127.0.0.1:{node.port}")
+        leader = rig.await_serving()
+        self.at(f"node {leader} leads and serves")
+        rig.await_whole()
+        self.at("every node votes and has all there is")
+        places = rig.places()
+        # The consumer begins at a node that passes it on.
+        publisher = Publisher(places, QUEUE, self.began, window=20)
+        consumer = Consumer(places[::-1], QUEUE, self.began)
+        publisher.start()
+        consumer.start()
+        self.at("a publisher with confirms, 20 under way, and a consumer; both connect to any node")
+        time.sleep(seconds / 3)
+        killed_at = time.monotonic() - self.began
+        count = len(publisher.confirmed_at)
+        pid = rig.nodes[leader].process
+        self.at(f"kill -9 of node {leader} (pid {pid.pid if pid else 0}), {count:,} are confirmed")
+        rig.kill(leader)
+        second = rig.await_serving(leader)
+        self.at(f"node {second} leads and serves")
+        self._first_confirm(publisher, killed_at)
+        time.sleep(seconds / 3)
+        rig.start(leader)
+        self.at(f"node {leader} starts again")
+        rig.await_whole()
+        self.at("every node votes and has all there is")
+        time.sleep(seconds / 3)
+        return self._count(publisher, consumer)
+
+    def _first_confirm(self, publisher: Publisher, killed_at: float) -> None:
+        end = time.monotonic() + DRAIN_S
+        served_at = publisher.now()
+        while not publisher.has_confirm_after(served_at):
+            if time.monotonic() > end:
+                raise OperatorError("nothing was confirmed after the leader's death within 60 s")
+            time.sleep(0.02)
+        gap_s = publisher.longest_gap_s(killed_at)
+        self.at(f"confirms go on; the longest pause was {gap_s:.2f} s")
+
+    def _count(self, publisher: Publisher, consumer: Consumer) -> int:
+        publisher.stop()
+        wanted = {(one.publisher, one.number) for one in publisher.history if one.kind == CONFIRMED}
+        consumer.await_all(wanted, DRAIN_S)
+        consumer.stop()
+        history = publisher.history + consumer.history
+        verdict = judge(history)
+        write_history(self.rig.folder / "history.jsonl", history)
+        mark = "✔" if verdict.is_good else "✘"
+        self.at(f"{mark} {verdict.words()}")
+        return 0 if verdict.is_good else 1

@@ -1,0 +1,338 @@
+"""A leader's books: who has what on its disk, what is committed, who may attach from where."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from penstock.replication.actions import AskMark, Committed, Send, Serve, ServeResync
+from penstock.replication.config import ALL, ClusterConfig, agreed_seq, is_majority
+from penstock.replication.frames import RESYNC, STREAM, WAIT, Ack, Attach, Attached, Entries
+from penstock.replication.replica import Replica
+from penstock.replication.timing import Bounds, Timing
+
+FRAME_BYTES = 1_048_576
+"""Bytes of entries in one frame; one entry goes whatever its size."""
+
+
+class Progress:
+    """One follower. session: of its attach, 0 when it is not attached; asked_session: of the last
+    one it has asked for; sent_seq: last entry sent; acked_seq: where what is under way to it
+    begins; persisted_seq: last entry on its disk; is_whole: whether that counts."""
+
+    __slots__ = (
+        "acked_seq",
+        "asked_session",
+        "heard_ms",
+        "is_whole",
+        "persisted_seq",
+        "sent_seq",
+        "session",
+    )
+
+    def __init__(self, now_ms: int) -> None:
+        self.heard_ms = now_ms
+        self.asked_session = 0
+        self.detach()
+
+    def detach(self) -> None:
+        self.session = 0
+        self.sent_seq = 0
+        self.acked_seq = 0
+        self.persisted_seq = 0
+        self.is_whole = False
+
+
+class FollowerView(Struct, frozen=True):
+    """One follower, for status. lag_bytes: of entries that are not on its disk, as far as they are
+    kept; heard_ms: since its last frame."""
+
+    name: str
+    is_attached: bool
+    is_whole: bool
+    is_resyncing: bool
+    persisted_seq: int
+    lag_entries: int
+    lag_bytes: int
+    heard_ms: int
+
+
+class Leading:
+    """The member leads `epoch`, whose first entry has the number `first_seq`.
+
+    pending: a configuration that is being swapped in; commits have to satisfy it, too.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        config: ClusterConfig,
+        timing: Timing,
+        bounds: Bounds,
+        is_linked: Callable[[str], bool],
+        now_ms: int,
+    ) -> None:
+        self.replica = replica
+        self.timing = timing
+        self.bounds = bounds
+        self.is_linked = is_linked
+        self.config = config
+        self.epoch = config.epoch
+        self.first_seq = replica.tail.seq + 1
+        self.commit_seq = 0
+        self.pending: ClusterConfig | None = None
+        self.progress: dict[str, Progress] = {}
+        self.resyncing = ""
+        self.is_serving = False
+        # Followers whose copies are there and wait for a mark of the broker, by its number.
+        self._mark = 0
+        self._marks: dict[int, tuple[str, Attach]] = {}
+        # Until the voters of now have everything up to here, their set is not changed again.
+        self._settle_seq = self.first_seq
+        self._local_ms = now_ms
+        for name in config.voters:
+            if name != replica.name:
+                self.progress[name] = Progress(now_ms)
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        tail = self.replica.tail.seq
+        return self.replica.ring.bytes_between(max(self.commit_seq, self.first_seq - 1), tail)
+
+    # -- the configuration ---------------------------------------------------------------------
+
+    def configure(self, config: ClusterConfig, now_ms: int) -> None:
+        """Another configuration of the same epoch is in force."""
+        if config.voters != self.config.voters:
+            self._settle_seq = self.replica.tail.seq
+        self.config = config
+        for name in config.voters:
+            if name != self.replica.name and name not in self.progress:
+                self.progress[name] = Progress(now_ms)
+        for name in set(self.progress) - set(config.voters):
+            if not self.is_linked(name):
+                del self.progress[name]
+        self.count()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the set of voters may be changed: all that was committed, under whatever set, is
+        committed under the one of now."""
+        agreed = agreed_seq(self.config, self._persisted())
+        return self.pending is None and agreed >= max(self._settle_seq, self.first_seq)
+
+    def next_voter(self, identities: Mapping[str, str]) -> str:
+        """A learner that may vote: whole, and not behind what is committed. "" for none."""
+        if not self.is_settled or len(self.config.voters) >= self.bounds.voters:
+            return ""
+        for name in sorted(self.progress):
+            one = self.progress[name]
+            if (
+                name not in self.config.voters
+                and name in identities
+                and one.is_whole
+                and one.persisted_seq >= self.commit_seq
+            ):
+                return name
+        return ""
+
+    def next_in_sync(self, now_ms: int) -> tuple[str, ...]:
+        """In the mode all: who is to be in sync, as it seems now."""
+        if self.config.mode != ALL or self.pending is not None:
+            return self.config.in_sync
+        found = []
+        for name in sorted(self.config.voters):
+            one = self.progress.get(name)
+            if name == self.replica.name:
+                found.append(name)
+            elif one is None:
+                continue
+            elif name in self.config.in_sync:
+                lag = self.replica.ring.bytes_between(one.persisted_seq, self.replica.tail.seq)
+                is_slow = lag > self.bounds.retention_bytes
+                if not is_slow and now_ms - one.heard_ms <= self.timing.quorum_ms:
+                    found.append(name)
+            elif one.is_whole and one.persisted_seq >= max(self.commit_seq, self.first_seq):
+                found.append(name)
+        return tuple(found)
+
+    # -- followers -----------------------------------------------------------------------------
+
+    def hear(self, peer: str, now_ms: int) -> None:
+        """A frame of the epoch came from a peer."""
+        one = self.progress.get(peer)
+        if one is not None:
+            one.heard_ms = now_ms
+
+    def link_lost(self, peer: str) -> None:
+        one = self.progress.get(peer)
+        if one is not None:
+            one.detach()
+        if self.resyncing == peer:
+            self.resyncing = ""
+        self._marks.pop(self._mark_of(peer), None)
+
+    def attach(self, peer: str, frame: Attach, now_ms: int) -> None:
+        """Decide from where a follower gets entries, and begin."""
+        one = self.progress.setdefault(peer, Progress(now_ms))
+        one.heard_ms = now_ms
+        if frame.session < one.asked_session:
+            # It comes late, and the follower waits for the answer to a later one.
+            return
+        one.asked_session = frame.session
+        # Who asks again only because a mark takes its time keeps that mark.
+        mark = self._mark_of(peer) if frame.is_copied else 0
+        self.link_lost(peer)
+        how = self.decision(peer, frame)
+        if how == STREAM and frame.is_copied:
+            self.resyncing = peer
+            if not mark:
+                self._mark += 1
+                mark = self._mark
+                self.replica.actions.append(AskMark(mark))
+            self._marks[mark] = (peer, frame)
+        else:
+            self._answer(peer, one, frame, how)
+
+    def _mark_of(self, peer: str) -> int:
+        return next((mark for mark, (asker, _) in self._marks.items() if asker == peer), 0)
+
+    def marked(self, number: int) -> None:
+        """Everything that may have got into the copy of a follower is in entries that are here."""
+        peer, frame = self._marks.pop(number, ("", None))
+        one = self.progress.get(peer)
+        if frame is None or one is None or self.resyncing != peer:
+            return
+        self._answer(peer, one, frame, self.decision(peer, frame))
+
+    def _answer(self, peer: str, one: Progress, frame: Attach, how: str) -> None:
+        tail = self.replica.tail
+        position = tail if how == RESYNC else frame.position
+        if how == RESYNC:
+            self.resyncing = peer
+            self.replica.actions.append(ServeResync(peer, frame.session, position))
+        elif how == STREAM:
+            one.session = frame.session
+            one.sent_seq = one.acked_seq = position.seq
+        answer = Attached(self.epoch, frame.session, how, position, tail)
+        self.replica.actions.append(Send(peer, answer))
+
+    def decision(self, peer: str, frame: Attach) -> str:
+        """STREAM when the follower's directory is one of this log's, and all behind it is here."""
+        may_stream = frame.is_whole or frame.is_copied
+        is_exact = frame.open_epoch in (0, self.epoch)
+        if may_stream and is_exact and self.replica.ring.reaches(frame.position):
+            return STREAM
+        # Each resync makes a whole copy of what is committed a mixture: one at a time. Voters go
+        # first, as soon as they ask.
+        return WAIT if self.resyncing not in ("", peer) else RESYNC
+
+    def acknowledge(self, peer: str, frame: Ack) -> None:
+        """A follower has more on its disk."""
+        one = self.progress.get(peer)
+        if one is None or frame.session != one.session or not one.session:
+            return
+        one.persisted_seq = max(one.persisted_seq, min(frame.position.seq, one.sent_seq))
+        one.acked_seq = max(one.acked_seq, one.persisted_seq)
+        one.is_whole = frame.is_whole
+        if one.is_whole and self.resyncing == peer:
+            self.resyncing = ""
+        self.count()
+
+    def pump(self) -> None:
+        """Send what followers have not been sent, within what may be under way to each."""
+        ring = self.replica.ring
+        is_copying = self.resyncing != ""
+        bounds = self.bounds
+        kept = bounds.resync_backlog_bytes if is_copying else bounds.retention_bytes
+        ring.trim(max(kept, bounds.retention_bytes), self.commit_seq)
+        for peer, one in self.progress.items():
+            while one.session and one.sent_seq < self.replica.tail.seq:
+                under_way = ring.bytes_between(one.acked_seq, one.sent_seq)
+                if under_way >= bounds.follower_bytes:
+                    break
+                previous = ring.position_at(one.sent_seq)
+                entries = ring.behind(one.sent_seq, FRAME_BYTES)
+                if previous is None or not entries:
+                    # It was too slow for what is kept here. It will ask, and be copied.
+                    self._give_up(peer, one)
+                    break
+                frame = Entries(self.epoch, one.session, previous, self.commit_seq, entries)
+                self.replica.actions.append(Send(peer, frame))
+                one.sent_seq = entries[-1].seq
+
+    def _give_up(self, peer: str, one: Progress) -> None:
+        end = self.replica.tail
+        answer = Attached(self.epoch, one.session, WAIT, end, end)
+        one.detach()
+        self.replica.actions.append(Send(peer, answer))
+
+    # -- the commit point ----------------------------------------------------------------------
+
+    def applied(self, now_ms: int) -> None:
+        """More is on the leader's own disk."""
+        self._local_ms = now_ms
+        self.count()
+
+    def _persisted(self) -> dict[str, int]:
+        found = {name: one.persisted_seq for name, one in self.progress.items() if one.is_whole}
+        found[self.replica.name] = self.replica.position.seq
+        return found
+
+    def count(self) -> None:
+        """Move the commit point as far as every configuration that may be in force allows.
+
+        Entries of earlier epochs are never counted alone: a majority may have them, and yet another
+        leader win with a longer log of an epoch in between. The leader itself has to have what it
+        commits: see `chosen_leader`.
+        """
+        persisted = self._persisted()
+        agreed = agreed_seq(self.config, persisted)
+        if self.pending is not None:
+            agreed = min(agreed, agreed_seq(self.pending, persisted))
+        agreed = min(agreed, self.replica.position.seq)
+        if agreed < self.first_seq or agreed <= self.commit_seq:
+            return
+        self.commit_seq = agreed
+        actions = self.replica.actions
+        actions.append(Committed(self.epoch, agreed))
+        if not self.is_serving:
+            self.is_serving = True
+            actions.append(Serve(self.epoch))
+
+    # -- whether to go on ----------------------------------------------------------------------
+
+    def has_quorum(self, now_ms: int) -> bool:
+        """Whether a majority of voters has been heard lately."""
+        heard = [
+            name
+            for name, one in self.progress.items()
+            if now_ms - one.heard_ms <= self.timing.quorum_ms
+        ]
+        return is_majority(self.config, [*heard, self.replica.name])
+
+    def local_began(self, now_ms: int) -> None:
+        """The leader's own disk has something to do again."""
+        self._local_ms = now_ms
+
+    def stalled_ms(self, now_ms: int) -> int:
+        """For how long the leader's own disk has ended nothing of what it has to do."""
+        if self.replica.is_drained:
+            self._local_ms = now_ms
+        return now_ms - self._local_ms
+
+    def view(self, now_ms: int) -> tuple[FollowerView, ...]:
+        """Every follower, by name."""
+        tail = self.replica.tail.seq
+        return tuple(
+            FollowerView(
+                name,
+                one.session != 0,
+                one.is_whole,
+                self.resyncing == name,
+                one.persisted_seq,
+                tail - one.persisted_seq,
+                self.replica.ring.bytes_between(one.persisted_seq, tail),
+                now_ms - one.heard_ms,
+            )
+            for name, one in sorted(self.progress.items())
+        )

@@ -1,0 +1,32 @@
+"""How long a member waits for what, and how much it keeps."""
+
+from msgspec import Struct
+
+from penstock.base import limits
+
+
+class Timing(Struct, frozen=True):
+    """Milliseconds of a monotonic clock; see limits.
+
+    promise_wait_ms: for promises of further voters when those there are would have to be resynced.
+    retry_ms: between two tries of what was not answered.
+    """
+
+    heartbeat_ms: int = limits.CLUSTER_HEARTBEAT_MS.default
+    silence_ms: int = limits.CLUSTER_SILENCE_MS.default
+    quorum_ms: int = limits.CLUSTER_QUORUM_MS.default
+    election_ms: int = limits.CLUSTER_ELECTION_MS.default
+    disk_stall_ms: int = limits.CLUSTER_DISK_STALL_MS.default
+    link_grace_ms: int = limits.CLUSTER_LINK_GRACE_MS.default
+    promise_wait_ms: int = 500
+    retry_ms: int = 1000
+
+
+class Bounds(Struct, frozen=True):
+    """Bytes and counts; see limits."""
+
+    retention_bytes: int = limits.CLUSTER_RETENTION_BYTES.default
+    resync_backlog_bytes: int = limits.CLUSTER_RESYNC_BACKLOG_BYTES.default
+    follower_bytes: int = limits.CLUSTER_FOLLOWER_BYTES.default
+    voters: int = limits.CLUSTER_VOTERS.default
+    forgotten: int = limits.CLUSTER_FORGOTTEN.default

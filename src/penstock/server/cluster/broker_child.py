@@ -1,0 +1,163 @@
+"""The broker of a node as a process of its own: one that waits, has imported everything already,
+and starts when the node leads."""
+
+import asyncio
+import signal
+import subprocess
+from typing import Final
+
+import msgspec
+
+from penstock.base.config import Config
+from penstock.server.cluster.pipe import (
+    COMMITTED,
+    DONE,
+    ENTRY,
+    FAILED,
+    MARK,
+    MARKED,
+    READY,
+    STALLED,
+    START,
+    STOP,
+    WARM,
+    FrameReader,
+    PipeFault,
+    Ready,
+    Start,
+    count_frame,
+    count_of,
+    encode_start,
+    frame,
+)
+from penstock.server.cluster.spawn import spawn_child
+
+READ_BYTES: Final = 1 << 18
+PATIENCE_S: Final = 10.0
+"""From the end of its pipe to that of the process."""
+
+
+class ChildEvents:
+    """What a broker has to say; the member's."""
+
+    def recorded(self, payload: bytes) -> None:
+        """Its next entry."""
+        raise NotImplementedError
+
+    def synced(self, count: int) -> None:
+        """So many of its entries are on the local disk."""
+        raise NotImplementedError
+
+    def marked(self, number: int) -> None:
+        """Everything it had written when it was asked was recorded before this."""
+        raise NotImplementedError
+
+    def ready(self, ready: Ready) -> None:
+        raise NotImplementedError
+
+    def failed(self, words: str) -> None:
+        """It ends, because of its disk or its directory."""
+        raise NotImplementedError
+
+    def stalled(self, ms: int) -> None:
+        """Its disk has been at one job for so long."""
+        raise NotImplementedError
+
+    def ended(self, is_clean: bool) -> None:
+        """The process is gone. is_clean: it was asked to stop, and did so in order."""
+        raise NotImplementedError
+
+
+class BrokerChild:
+    """One process. is_warm: it has imported everything; is_started, is_stopping: it was told to."""
+
+    def __init__(self, events: ChildEvents, handles: tuple[int, ...]) -> None:
+        """handles: descriptors that it inherits. Raises: OSError."""
+        self.loop = asyncio.get_running_loop()
+        self.events = events
+        self.process, self.sock = spawn_child(pass_fds=handles)
+        self.sock.setblocking(False)
+        self.frames = FrameReader()
+        self.writer: asyncio.StreamWriter | None = None
+        self.unsent: list[bytes] = []
+        self.is_warm = False
+        self.is_started = False
+        self.is_stopping = False
+        self.is_deposed = False
+        self.task = self.loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        reader, self.writer = await asyncio.open_connection(sock=self.sock, limit=READ_BYTES)
+        self.writer.write(b"".join(self.unsent))
+        self.unsent.clear()
+        try:
+            while data := await reader.read(READ_BYTES):
+                for kind, payload in self.frames.feed(data):
+                    self._take(kind, payload)
+        except (OSError, PipeFault):
+            # It is of no use any more; that it ends is what counts.
+            self.process.kill()
+        finally:
+            self.writer.close()
+        code = await self.loop.run_in_executor(None, self._wait)
+        self.events.ended(code == 0 and self.is_stopping and not self.is_deposed)
+
+    def _wait(self) -> int:
+        try:
+            return self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+    def _take(self, kind: int, payload: bytes) -> None:
+        if self.is_deposed:
+            # Nobody may believe it any more.
+            return
+        if kind == WARM:
+            self.is_warm = True
+        elif kind == ENTRY:
+            self.events.recorded(payload)
+        elif kind == DONE:
+            self.events.synced(count_of(payload))
+        elif kind == MARKED:
+            self.events.marked(count_of(payload))
+        elif kind == READY:
+            self.events.ready(msgspec.json.decode(payload, type=Ready))
+        elif kind == FAILED:
+            self.events.failed(payload.decode(errors="replace"))
+        elif kind == STALLED:
+            self.events.stalled(count_of(payload))
+
+    def _send(self, data: bytes) -> None:
+        if self.writer is None:
+            self.unsent.append(data)
+        else:
+            self.writer.write(data)
+
+    def start(self, config: Config, inherited: dict[str, int]) -> None:
+        """Open the data directory and serve."""
+        self.is_started = True
+        self._send(frame(START, encode_start(Start(config, inherited))))
+
+    def committed(self, count: int) -> None:
+        """So many of its entries are where they have to be."""
+        self._send(count_frame(COMMITTED, count))
+
+    def mark(self, number: int) -> None:
+        """`marked` comes behind the entries of all that it has written."""
+        self._send(count_frame(MARK, number))
+
+    def stop(self) -> None:
+        """In order: `ended` comes when everything is written."""
+        self.is_stopping = True
+        self._send(frame(STOP))
+
+    def kill(self) -> None:
+        """At once; what it says from now on is not heard."""
+        self.is_deposed = True
+        self.process.kill()
+
+    def hang_up(self) -> None:
+        """SIGHUP, for its certificates."""
+        if self.is_started:
+            self.process.send_signal(signal.SIGHUP)

@@ -1,0 +1,173 @@
+"""Clients that come to a node which does not lead: their bytes go to the leader and back.
+
+Each has a connection of its own between the nodes, so that one that does not read holds nobody. A
+side is read again when the other has taken what came: at most some CLUSTER_FORWARD_BYTES wait on
+either way. A side that has said all is told to the other as such, and may still listen. Bytes are
+not looked at: what a client says to a TLS port goes to the leader's, inside the nodes' own TLS.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from penstock.base.limits import CLUSTER_FORWARD_BYTES, CLUSTER_FORWARD_WAIT_MS
+from penstock.server.cluster.link_frames import DATA, END, TAKEN, Hello, LinkFault
+from penstock.server.cluster.link_io import LinkConnection
+from penstock.server.cluster.links import Links
+from penstock.server.net.listener import set_up
+from penstock.server.net.proxy_header import header_of
+
+_AGAIN_S: Final = 0.05
+_ACCEPTS: Final = 64
+_GONE: Final = (OSError, EOFError, LinkFault)
+
+Leader = Callable[[], tuple[str, str]]
+"""Name and address of the node that leads, "" and "" while none does or it is this one."""
+
+
+async def relay(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: LinkConnection
+) -> None:
+    """Between a socket and a link until both have said all, or one is gone."""
+
+    async def out() -> None:
+        while data := await reader.read(CLUSTER_FORWARD_BYTES.default):
+            link.write(DATA, data)
+            await link.drain()
+        link.write(END)
+        await link.drain()
+
+    async def back() -> None:
+        while True:
+            kind, data = await link.read()
+            if kind == END:
+                break
+            if kind == DATA:
+                writer.write(data)
+                await writer.drain()
+        writer.write_eof()
+
+    tasks = [asyncio.create_task(out()), asyncio.create_task(back())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Forwarder:
+    """Accepts clients at the node's own listening sockets while another node leads.
+
+    socks: them, and whether each is for TLS. They are this process's all the time, and the broker
+    has them, too, while it serves here: nobody is turned away in between, he waits to be accepted.
+    """
+
+    def __init__(
+        self,
+        links: Links,
+        socks: list[tuple[socket.socket, bool]],
+        clients_max: int,
+        leader: Leader,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.links = links
+        self.socks = socks
+        self.clients_max = clients_max
+        self.leader = leader
+        self.clients: set[asyncio.Task[None]] = set()
+        self.is_open = False
+        self.refused = 0
+        self.forwarded = 0
+
+    def open(self) -> None:
+        """Take clients."""
+        if not self.is_open:
+            self.is_open = True
+            for sock, is_tls in self.socks:
+                self.loop.add_reader(sock, self._accept, sock, is_tls)
+
+    def shut(self) -> None:
+        """Take no more: they wait, or another process accepts them."""
+        if self.is_open:
+            self.is_open = False
+            for sock, _ in self.socks:
+                self.loop.remove_reader(sock)
+
+    def end(self) -> None:
+        """End all that there are: whoever led does so no more."""
+        for task in self.clients:
+            task.cancel()
+
+    async def close(self) -> None:
+        self.shut()
+        self.end()
+        await asyncio.gather(*self.clients, return_exceptions=True)
+
+    def _accept(self, listening: socket.socket, is_tls: bool) -> None:
+        for _ in range(_ACCEPTS):
+            try:
+                sock, address = listening.accept()
+            except OSError:
+                # Nobody waits, or there are no files left: the next look is as good.
+                return
+            sock.setblocking(False)
+            if len(self.clients) >= self.clients_max:
+                self.refused += 1
+                sock.close()
+                continue
+            task = self.loop.create_task(self._serve(sock, str(address[0]), address[1], is_tls))
+            self.clients.add(task)
+            task.add_done_callback(self.clients.discard)
+
+    async def _serve(self, sock: socket.socket, host: str, port: int, is_tls: bool) -> None:
+        try:
+            set_up(sock)
+            reader, writer = await asyncio.open_connection(
+                sock=sock, limit=CLUSTER_FORWARD_BYTES.default
+            )
+        except OSError:
+            sock.close()
+            return
+        link = None
+        try:
+            link = await self._reach((host, port, is_tls))
+            if link is not None:
+                self.forwarded += 1
+                await relay(reader, writer, link)
+        except _GONE:
+            # One side is gone, and so is the other.
+            return
+        finally:
+            if link is not None:
+                link.abort()
+            writer.close()
+
+    async def _reach(self, client: tuple[str, int, bool]) -> LinkConnection | None:
+        """A connection to whoever leads, None when nobody has for too long."""
+        end = self.loop.time() + CLUSTER_FORWARD_WAIT_MS.default / 1000
+        while True:
+            name, address = self.leader()
+            if name:
+                try:
+                    return await self.links.forward(name, address, client)
+                except (*_GONE, ValueError):
+                    # It leads no more, or not yet: nothing of the client has gone there.
+                    pass
+            if self.loop.time() >= end:
+                self.refused += 1
+                return None
+            await asyncio.sleep(_AGAIN_S)
+
+
+async def deliver(hello: Hello, link: LinkConnection, path: str) -> None:
+    """At the leader: hand a forwarded client to the broker's private socket at `path`, with the
+    client's own address. Raises: OSError; EOFError; LinkFault."""
+    reader, writer = await asyncio.open_unix_connection(path, limit=CLUSTER_FORWARD_BYTES.default)
+    try:
+        writer.write(header_of(hello.client_host, hello.client_port))
+        link.write(TAKEN)
+        await relay(reader, writer, link)
+    finally:
+        writer.close()

@@ -1,0 +1,115 @@
+"""Frames between members: length, kind, payload; and what two members say to each other first.
+
+    u32 bytes that follow | u8 kind | payload
+
+A connection begins with HELLO from whoever has dialled, which WELCOME or REFUSED answers; before
+that a frame has HELLO_BYTES at most, so that a stranger costs nothing.
+"""
+
+import struct
+from typing import Final
+
+import msgspec
+
+from penstock.base.limits import CLUSTER_LINK_FRAME_BYTES
+
+PROTOCOL: Final = 1
+"""Members whose protocols differ by one understand each other: nodes are upgraded one by one."""
+HELLO_BYTES: Final = 8192
+
+HELLO: Final = 1
+WELCOME: Final = 2
+REFUSED: Final = 3
+"""Why not, in a sentence."""
+BEAT: Final = 4
+"""Nothing else is to be said at the moment."""
+NUDGE: Final = 6
+"""Something has changed in etcd: look now."""
+MESSAGE: Final = 7
+"""One of the replication's own messages."""
+ASK: Final = 8
+"""A part of a copy is asked for: u32 number, request."""
+ANSWER: Final = 9
+"""u32 number, answer."""
+DATA: Final = 10
+"""Bytes of a forwarded client, or for it."""
+END: Final = 11
+"""That side of a forwarded client has said all."""
+TAKEN: Final = 13
+"""A forwarded client has been handed to the broker; until then it may be taken elsewhere."""
+SPOILT: Final = 12
+"""The answer to an ASK that could not be answered: u32 number, why."""
+
+REPLICATION: Final = "replication"
+FORWARD: Final = "forward"
+PROBE: Final = "probe"
+"""What a connection is for: the two members themselves, a client, or to see who answers."""
+
+_HEAD: Final = struct.Struct(">IB")
+HEAD_BYTES: Final = _HEAD.size
+
+
+class LinkFault(Exception):
+    """The peer does not keep to the protocol, or is refused; in a sentence."""
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """Who dials, whom it means, and what for.
+
+    protocol: PROTOCOL of the peer.
+    cluster, cluster_id: name and identity of the cluster it belongs to; the latter "" before it
+    belongs to one.
+    name, identity: of the member that dials.
+    to: the name of the member that it means.
+    boot_id: of its process.
+    clock_ms: its wall clock.
+    purpose: REPLICATION, FORWARD or PROBE.
+    client_host, client_port, is_tls: of a forwarded client, and whether it came to the TLS port.
+    """
+
+    protocol: int
+    cluster: str
+    cluster_id: str
+    name: str
+    identity: str
+    to: str
+    boot_id: str
+    clock_ms: int
+    purpose: str = REPLICATION
+    client_host: str = ""
+    client_port: int = 0
+    is_tls: bool = False
+
+
+class Welcome(msgspec.Struct, frozen=True):
+    """Who has answered. See Hello."""
+
+    protocol: int
+    name: str
+    identity: str
+    boot_id: str
+
+
+def frame(kind: int, payload: bytes = b"") -> bytes:
+    return _HEAD.pack(len(payload) + 1, kind) + payload
+
+
+def read_head(head: bytes, *, is_welcome: bool) -> tuple[int, int]:
+    """Kind, and bytes of the payload. is_welcome: HELLO is over. Raises: LinkFault."""
+    size, kind = _HEAD.unpack(head)
+    bound = CLUSTER_LINK_FRAME_BYTES.default if is_welcome else HELLO_BYTES
+    if not 1 <= size <= bound:
+        raise LinkFault(f"sends a frame of {size} bytes, and {bound} are allowed")
+    return kind, size - 1
+
+
+def packed(number: int, payload: bytes) -> bytes:
+    """The payload of ASK, ANSWER and SPOILT."""
+    return number.to_bytes(4, "big") + payload
+
+
+def unpacked(payload: bytes) -> tuple[int, bytes]:
+    """Raises: LinkFault."""
+    if len(payload) < 4:
+        raise LinkFault("sends a question or an answer without a number")
+    return int.from_bytes(payload[:4], "big"), payload[4:]

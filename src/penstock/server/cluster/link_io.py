@@ -1,0 +1,137 @@
+"""One connection between members: dialled or accepted, greeted, and its frames."""
+
+import asyncio
+import time
+from typing import Final
+
+import msgspec
+
+from penstock.server.cluster.admission import Self, hello_fault, welcome_fault
+from penstock.server.cluster.link_frames import (
+    HEAD_BYTES,
+    HELLO,
+    PROTOCOL,
+    REFUSED,
+    WELCOME,
+    Hello,
+    LinkFault,
+    Welcome,
+    frame,
+    read_head,
+)
+from penstock.server.cluster.link_tls import HANDSHAKE_S, LinkTls, certified_name
+
+READER_BYTES: Final = 1 << 18
+"""Bytes that are read ahead of a frame's end; twice as many stop the socket."""
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`10.0.0.1:25672`, `[::1]:25672`. Raises: ValueError."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65_535:
+        raise ValueError(address)
+    return host.strip("[]"), int(port)
+
+
+class LinkConnection:
+    """Frames over one connection. `write` never waits; `drain` does."""
+
+    __slots__ = ("reader", "writer")
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @property
+    def certified(self) -> str | None:
+        """The name in the peer's certificate, None without TLS."""
+        return certified_name(self.writer.get_extra_info("ssl_object"))
+
+    async def read(self, *, is_welcome: bool = True) -> tuple[int, bytes]:
+        """The next frame. Raises: LinkFault; OSError; IncompleteReadError."""
+        kind, size = read_head(await self.reader.readexactly(HEAD_BYTES), is_welcome=is_welcome)
+        return kind, await self.reader.readexactly(size) if size else b""
+
+    def write(self, kind: int, payload: bytes = b"") -> None:
+        self.writer.write(frame(kind, payload))
+
+    async def drain(self) -> None:
+        await self.writer.drain()
+
+    def abort(self) -> None:
+        """Close at once; what is not sent is not sent."""
+        self.writer.transport.abort()
+
+
+def clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def dial(
+    address: str,
+    tls: LinkTls | None,
+    me: Self,
+    name: str,
+    purpose: str,
+    client: tuple[str, int, bool] = ("", 0, False),
+) -> LinkConnection:
+    """A connection to member `name`, which has welcomed us. client: host, port, and whether it came
+    by TLS, of one to be forwarded. Raises: LinkFault; OSError; EOFError; ValueError for an address
+    that is none."""
+    host, port = split_address(address)
+    async with asyncio.timeout(HANDSHAKE_S):
+        reader, writer = await asyncio.open_connection(
+            host, port, limit=READER_BYTES, ssl=None if tls is None else tls.dialling
+        )
+        connection = LinkConnection(reader, writer)
+        try:
+            hello = Hello(
+                PROTOCOL,
+                me.cluster,
+                me.cluster_id,
+                me.name,
+                me.identity,
+                name,
+                me.boot_id,
+                clock_ms(),
+                purpose,
+                *client,
+            )
+            connection.write(HELLO, msgspec.json.encode(hello))
+            kind, payload = await connection.read(is_welcome=False)
+            if kind == REFUSED:
+                raise LinkFault(f"refuses this node: {payload.decode(errors='replace')}")
+            try:
+                welcome = msgspec.json.decode(payload, type=Welcome)
+            except msgspec.DecodeError as fault:
+                raise LinkFault("answers something else than a node does") from fault
+            wrong = welcome_fault(welcome, name, connection.certified)
+            if wrong:
+                raise LinkFault(wrong)
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+
+async def greet(connection: LinkConnection, me: Self, known: dict[str, str]) -> Hello:
+    """Read HELLO and answer it. known: identities of members by name.
+    Raises: LinkFault, when the peer has been told why not; OSError; EOFError."""
+    async with asyncio.timeout(HANDSHAKE_S):
+        kind, payload = await connection.read(is_welcome=False)
+        if kind != HELLO:
+            raise LinkFault("does not say hello")
+        try:
+            hello = msgspec.json.decode(payload, type=Hello)
+        except msgspec.DecodeError as fault:
+            raise LinkFault("says hello in another way than a node does") from fault
+        wrong = hello_fault(hello, me, known, connection.certified, clock_ms())
+        if wrong:
+            connection.write(REFUSED, wrong.encode())
+            await connection.drain()
+            connection.writer.close()
+            raise LinkFault(wrong)
+        welcome = Welcome(PROTOCOL, me.name, me.identity, me.boot_id)
+        connection.write(WELCOME, msgspec.json.encode(welcome))
+        await connection.drain()
+        return hello

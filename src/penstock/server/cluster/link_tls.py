@@ -1,0 +1,80 @@
+"""TLS between members: version 1.3, both sides show certificates of the cluster's own authority."""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.base.errors import OperatorError
+
+HANDSHAKE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTls:
+    """Contexts of both directions. A name is checked against the certificate's common name, which
+    is the node's: addresses of machines may change."""
+
+    accepting: ssl.SSLContext
+    dialling: ssl.SSLContext
+
+
+def load_tls(cert: str, key: str, ca: str) -> LinkTls:
+    """From PEM files. Raises: OperatorError, naming the file and the fix."""
+    for path in (cert, key, ca):
+        if not Path(path).is_file():
+            raise OperatorError(
+                f"{path} of TLS between nodes is not there; `penstock cluster certificates DIR "
+                "NAME…` makes some for trying out"
+            )
+    return LinkTls(
+        _context(ssl.PROTOCOL_TLS_SERVER, cert, key, ca),
+        _context(ssl.PROTOCOL_TLS_CLIENT, cert, key, ca),
+    )
+
+
+def _context(side: int, cert: str, key: str, ca: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(side)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_cert_chain(cert, key)
+    except ssl.SSLError as fault:
+        raise OperatorError(
+            f"{cert} and {key} are no certificate and its key in PEM: {fault.reason}"
+        ) from fault
+    except OSError as fault:
+        raise OperatorError(f"{cert} or {key} cannot be read: {fault.strerror}") from fault
+    try:
+        context.load_verify_locations(ca)
+    except (ssl.SSLError, OSError) as fault:
+        raise OperatorError(f"{ca} holds no authority in PEM: {fault}") from fault
+    return context
+
+
+def certified_name(ssl_object: Any) -> str | None:
+    """The node that the peer's certificate is for; None without TLS."""
+    if ssl_object is None:
+        return None
+    for group in ssl_object.getpeercert().get("subject", ()):
+        for name, value in group:
+            if name == "commonName":
+                return str(value)
+    return ""
+
+
+def dial_words(fault: Exception) -> str:
+    """Why a connection to a member did not come about."""
+    if isinstance(fault, ssl.SSLCertVerificationError):
+        return f"shows a certificate that --cluster-ca does not vouch for ({fault.verify_message})"
+    if isinstance(fault, ssl.SSLError):
+        return (
+            f"ended the TLS handshake ({fault.reason}): one of both certificates is not signed by "
+            "the other's --cluster-ca, or one side does without TLS"
+        )
+    if isinstance(fault, TimeoutError):
+        return "does not answer"
+    if isinstance(fault, OSError) and fault.strerror:
+        return fault.strerror.lower()
+    return str(fault) or "closed the connection"

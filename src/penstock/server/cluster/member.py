@@ -1,0 +1,583 @@
+"""A node of a cluster: what replication decides, carried out with links, a directory, a broker.
+
+The member follows or leads. While it follows it applies the leader's entries to its directory and
+forwards clients; while it leads a broker of its own process has the directory and serves clients,
+and what it writes is sent on. Every decision is made in replication/member.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from penstock import __version__
+from penstock.base.config import Config
+from penstock.base.errors import OperatorError
+from penstock.base.limits import CLUSTER_RESYNC_BYTES_PER_S, CLUSTER_STOP_MS
+from penstock.broker.broker import Log
+from penstock.replication.actions import (
+    AbortResync,
+    Action,
+    Apply,
+    AskMark,
+    BeginResync,
+    Closed,
+    Committed,
+    Drop,
+    Persist,
+    PutPromise,
+    PutSuspicion,
+    ReadConfig,
+    Refuse,
+    Send,
+    Serve,
+    ServeResync,
+    StartLeading,
+    StopLeading,
+    Swap,
+    WholeAt,
+    WithdrawSuspicion,
+)
+from penstock.replication.frames import FrameFault, decode, encode
+from penstock.replication.member import Member
+from penstock.replication.positions import Position
+from penstock.server.cluster.admission import Self
+from penstock.server.cluster.broker_child import BrokerChild, ChildEvents
+from penstock.server.cluster.coordinator import (
+    MEMBERS,
+    CoordinatorEvents,
+    CoordinatorThread,
+    CoordinatorView,
+)
+from penstock.server.cluster.etcd_coordinator import (
+    EtcdCoordinator,
+    MemberRow,
+    read_config,
+    read_members,
+)
+from penstock.server.cluster.forward import Forwarder, deliver
+from penstock.server.cluster.link_frames import (
+    ANSWER,
+    ASK,
+    MESSAGE,
+    NUDGE,
+    SPOILT,
+    Hello,
+    LinkFault,
+)
+from penstock.server.cluster.link_io import LinkConnection
+from penstock.server.cluster.links import LinkEvents, Links
+from penstock.server.cluster.member_sockets import MemberSockets
+from penstock.server.cluster.pipe import Ready
+from penstock.server.cluster.replica_disk import DiskEvents, ReplicaDisk
+from penstock.server.cluster.resync_links import ResyncAsker, ResyncServer
+from penstock.server.cluster.settings import MemberSettings
+
+TICK_S: Final = 0.05
+
+
+def now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
+    """Owner of all parts of one member.
+
+    base: the number of the last entry before the broker's first one; count: of its entries;
+    ready: what the broker has said once it serves, None before; failure: why the member ends, None
+    after an orderly stop.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        settings: MemberSettings,
+        member: Member,
+        me: Self,
+        disk: ReplicaDisk,
+        sockets: MemberSockets,
+        log: Log,
+        on_role: Callable[[str], None],
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.config = config
+        self.settings = settings
+        self.member = member
+        self.me = me
+        self.disk = disk
+        self.sockets = sockets
+        self.log = log
+        self.on_role = on_role
+        self.links = Links(me, settings.tls, self, self._forwarded)
+        self.asker = ResyncAsker(self.links)
+        self.server = ResyncServer(self.links, disk.path)
+        self.forwarder = Forwarder(
+            self.links, sockets.public(), config.connections_max, self._leader
+        )
+        self.thread: CoordinatorThread | None = None
+        self.coordinator: EtcdCoordinator | None = None
+        self.view = CoordinatorView()
+        self.members: dict[str, MemberRow] = {}
+        self.reach = (False, "not asked yet")
+        self.address = ""
+        self.child: BrokerChild | None = None
+        self.child_ended = asyncio.Event()
+        self.is_child_clean = False
+        self.base = 0
+        self.count = 0
+        self.epoch = 0
+        self.ready_told: Ready | None = None
+        self.stalled_ms = 0
+        self.last_words = ""
+        self.failure: OperatorError | None = None
+        self.over = asyncio.Event()
+        self.is_closing = False
+        self.turns: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]]] = asyncio.Queue()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.role_said = ""
+
+    # -- beginning and end -------------------------------------------------------------------------
+
+    async def start(self, thread: CoordinatorThread) -> None:
+        """Raises: OperatorError."""
+        self.thread = thread
+        self.coordinator = EtcdCoordinator(thread)
+        port = await self.links.listen(self.settings.host, self.settings.port)
+        host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
+        self.address = self.settings.advertised or f"{host}:{port}"
+        self._spawn()
+        self._task(self._take_turns())
+        self._task(self._tick())
+        self.forwarder.open()
+        thread.start()
+        self.act()
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._task_over)
+
+    def _task_over(self, task: "asyncio.Task[None]") -> None:
+        self.tasks.discard(task)
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None:
+            self.log.error("a task of the cluster's member has failed", fault)
+            self._end(OperatorError(f"node '{self.me.name}' has failed: {fault}"))
+
+    def _end(self, failure: OperatorError | None) -> None:
+        if not self.over.is_set():
+            self.failure = failure
+            self.over.set()
+
+    def command(self, words: str) -> str:
+        """Carry out what replication wants after a command; its answer."""
+        self.act()
+        return words
+
+    def hang_up(self) -> None:
+        """SIGHUP: a broker that serves reads its certificates again."""
+        if self.child is not None:
+            self.child.hang_up()
+
+    def stop(self) -> None:
+        """SIGTERM: give leadership up, then stop in order; `over` is set when that is done."""
+        if self.is_closing:
+            return
+        self.is_closing = True
+        self.member.close(now_ms())
+        self.act()
+        self.loop.call_later(CLUSTER_STOP_MS.default * 3 / 1000, self._end, None)
+
+    async def close(self) -> None:
+        """Let go of everything; what was not stopped in order is stopped now."""
+        for task in list(self.tasks):
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.forwarder.close()
+        self.server.end_all()
+        if self.child is not None:
+            self.child.kill()
+            await self.child_ended.wait()
+        if self.thread is not None:
+            self.thread.die()
+            await self.loop.run_in_executor(None, self.thread.close, 2.0)
+        await self.links.close()
+        await self.disk.close()
+        self.sockets.close()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.member.tick(now_ms())
+            self.act()
+
+    # -- what replication wants --------------------------------------------------------------------
+
+    def act(self) -> None:
+        """Carry out what it wants now, in order."""
+        while actions := self.member.take_actions():
+            for action in actions:
+                self._carry_out(action)
+        self._say_role()
+
+    def _carry_out(self, action: Action) -> None:
+        coordinator = self.coordinator
+        assert coordinator is not None, "it is there from the start"
+        match action:
+            case Send(peer, frame):
+                self.links.send(peer, MESSAGE, encode(frame))
+            case Apply(entries):
+                self.disk.apply(entries)
+            case Committed(epoch, seq):
+                if self.child is not None and epoch == self.epoch and seq > self.base:
+                    self.child.committed(seq - self.base)
+            case Persist(number, state):
+                self.disk.persist(number, state)
+            case WholeAt(position):
+                self.disk.whole_at(position)
+            case AskMark(number):
+                self._mark(number)
+            case ReadConfig():
+                coordinator.read_config()
+            case Swap(number, revision, config):
+                coordinator.swap(number, revision, config)
+            case PutPromise(promise):
+                coordinator.put_promise(promise)
+            case PutSuspicion(epoch):
+                coordinator.put_suspicion(epoch)
+            case WithdrawSuspicion(epoch):
+                coordinator.withdraw_suspicion(epoch)
+            case Drop(peer, words):
+                self.said(f"node '{peer}': {words}")
+                self.links.drop(peer)
+            case _:
+                self._turn(action)
+
+    def _turn(self, action: Action) -> None:
+        """Actions that change who has the directory: one after the other."""
+        match action:
+            case StartLeading(epoch, next_seq):
+                self.turns.put_nowait(lambda: self._lead(epoch, next_seq))
+            case Serve(epoch):
+                self.turns.put_nowait(lambda: self._serve(epoch))
+            case StopLeading(_, words, is_orderly):
+                if not is_orderly and self.child is not None and self.child.is_started:
+                    # At once: what it has not confirmed by now it does not confirm any more.
+                    self.child.kill()
+                self.turns.put_nowait(lambda: self._stop_leading(words, is_orderly))
+            case BeginResync():
+                self.turns.put_nowait(lambda: self._copy(action))
+            case AbortResync():
+                self.disk.stop_copy()
+            case ServeResync(peer, _, _):
+                self.log.info(f"node '{peer}' is copied from this one")
+                self.server.serve(peer)
+            case Refuse(words):
+                self._end(OperatorError(words))
+            case Closed():
+                self.turns.put_nowait(self._closed)
+
+    async def _take_turns(self) -> None:
+        while True:
+            work = await self.turns.get()
+            try:
+                await work()
+            except OperatorError as error:
+                self._end(error)
+            except OSError as fault:
+                self._end(OperatorError(f"{self.disk.path}: {fault.strerror or fault}"))
+
+    async def _closed(self) -> None:
+        self._end(None)
+
+    # -- leading -----------------------------------------------------------------------------------
+
+    def _spawn(self) -> None:
+        """The next broker, which waits."""
+        try:
+            self.child = BrokerChild(self, self.sockets.handles())
+        except OSError as fault:
+            raise OperatorError(f"cannot start a broker: {fault.strerror}") from fault
+        self.child_ended.clear()
+
+    async def _lead(self, epoch: int, next_seq: int) -> None:
+        await self.disk.lend()
+        self.epoch = epoch
+        self.base = next_seq - 1
+        self.count = 0
+
+    async def _serve(self, epoch: int) -> None:
+        if epoch != self.epoch or self.child is None:
+            return
+        self.forwarder.shut()
+        self.forwarder.end()
+        config = self.sockets.settled(self.config)
+        self.child.start(
+            replace(config, cluster_coordinator="", store_spare_segments=0),
+            self.sockets.inherited(),
+        )
+
+    async def _stop_leading(self, words: str, is_orderly: bool) -> None:
+        self.log.info(f"leads no more: {words}")
+        child = self.child
+        is_exact = True
+        if child is not None and child.is_started:
+            if is_orderly and not child.is_deposed:
+                child.stop()
+                # Who comes from now on waits for the next leader.
+                self.forwarder.open()
+                try:
+                    async with asyncio.timeout(CLUSTER_STOP_MS.default * 2 / 1000):
+                        await self.child_ended.wait()
+                except TimeoutError:
+                    child.kill()
+            else:
+                child.kill()
+            await self.child_ended.wait()
+            is_exact = self.is_child_clean and await self._is_written()
+        self.epoch = 0
+        self.ready_told = None
+        self.server.end_all()
+        await self.disk.take_back()
+        if not self.is_closing:
+            if self.child is None:
+                self._spawn()
+            self.forwarder.open()
+        self.member.stopped(is_exact, now_ms())
+        self.act()
+
+    async def _is_written(self) -> bool:
+        """Whether the directory's position is that of the broker's last entry."""
+        end = self.loop.time() + 1.0
+        while self.loop.time() < end:
+            if self.disk.done.seq >= self.base + self.count:
+                return True
+            await asyncio.sleep(0.005)
+        return False
+
+    def recorded(self, payload: bytes) -> None:
+        self.count += 1
+        self.member.append(payload, now_ms())
+        self.act()
+
+    def synced(self, count: int) -> None:
+        self.disk.broker_synced(Position(self.epoch, self.base + count))
+
+    def _mark(self, number: int) -> None:
+        child = self.child
+        if child is not None and child.is_started:
+            child.mark(number)
+        else:
+            # Nothing writes to the directory yet.
+            self.loop.call_soon(self.marked, number)
+
+    def marked(self, number: int) -> None:
+        self.member.marked(number, now_ms())
+        self.act()
+
+    def ready(self, ready: Ready) -> None:
+        self.ready_told = ready
+        self.log.info(f"serves clients: {ready.queues} queues, {ready.messages} messages came back")
+
+    def failed(self, words: str) -> None:
+        self.log.warning(f"the broker has stopped: {words}")
+
+    def stalled(self, ms: int) -> None:
+        self.stalled_ms = ms
+
+    def ended(self, is_clean: bool) -> None:
+        child, self.child = self.child, None
+        self.is_child_clean = is_clean
+        self.child_ended.set()
+        if child is None or self.is_closing:
+            return
+        if not child.is_started:
+            self._end(OperatorError("a broker could not be started; see the lines above"))
+        elif not child.is_stopping and not child.is_deposed:
+            self.log.warning("the broker's process is gone; another node is to lead")
+            self.member.resign("", now_ms())
+            self.act()
+
+    # -- the directory -----------------------------------------------------------------------------
+
+    def applied(self, position: Position) -> None:
+        self.member.applied(position, now_ms())
+        self.act()
+
+    def persisted(self, number: int) -> None:
+        self.member.persisted(number, now_ms())
+        self.act()
+
+    def disk_failed(self, words: str) -> None:
+        self.member.disk_failed(words, now_ms())
+        self.act()
+        self._end(OperatorError(words))
+
+    async def _copy(self, action: BeginResync) -> None:
+        self.log.info(f"is copied from node '{action.leader}'")
+        began = time.monotonic()
+
+        def ask(request: bytes) -> bytes:
+            return self.asker.ask(action.leader, request)
+
+        try:
+            report = await self.disk.copy(action.base, ask, CLUSTER_RESYNC_BYTES_PER_S.default)
+        except (OSError, ValueError) as fault:
+            words = str(fault) or type(fault).__name__
+            self.log.warning(f"the copy of node '{action.leader}' has ended early: {words}")
+            self.member.resync_failed(action.session, now_ms())
+        else:
+            self.log.info(
+                f"was copied from node '{action.leader}' in {time.monotonic() - began:.1f} s: "
+                f"{report.bytes_copied:,} bytes, {report.bytes_same:,} were the same"
+            )
+            self.member.copied(action.session, now_ms())
+        self.act()
+
+    # -- links -------------------------------------------------------------------------------------
+
+    def link_up(self, name: str) -> None:
+        self.member.link_up(name, now_ms())
+        self.act()
+
+    def link_down(self, name: str, *, is_refused: bool) -> None:
+        self.asker.lost(name)
+        self.server.end(name)
+        self.member.link_down(name, is_refused, now_ms())
+        self.act()
+
+    def received(self, name: str, kind: int, payload: bytes) -> None:
+        if kind == MESSAGE:
+            try:
+                frame = decode(payload)
+            except FrameFault as fault:
+                raise LinkFault(str(fault)) from fault
+            self.member.received(name, frame, now_ms())
+            self.act()
+        elif kind == NUDGE:
+            assert self.thread is not None, "links begin after it"
+            self.thread.poll_soon()
+        elif kind == ASK:
+            self.server.asked(name, payload)
+        elif kind in (ANSWER, SPOILT):
+            self.asker.answered(name, kind, payload)
+
+    def said(self, words: str) -> None:
+        """Not again as long as nothing else is said."""
+        if words != self.last_words:
+            self.last_words = words
+            self.log.warning(words)
+
+    def _leader(self) -> tuple[str, str]:
+        name = self.member.leader
+        row = self.members.get(name)
+        if name == self.me.name or row is None:
+            return "", ""
+        return name, row.address
+
+    async def _forwarded(self, hello: Hello, link: LinkConnection) -> None:
+        if self.ready_told is None:
+            raise LinkFault(f"node '{hello.name}' forwards a client, and this node does not lead")
+        await deliver(hello, link, self.sockets.private_path(is_tls=hello.is_tls))
+
+    # -- etcd --------------------------------------------------------------------------------------
+
+    def seen(self, view: CoordinatorView) -> None:
+        coordinator, thread = self.coordinator, self.thread
+        assert coordinator is not None and thread is not None, "whoever calls is started by it"
+        self.view = view
+        self.members = read_members(view)
+        known = {name: row.identity for name, row in self.members.items()}
+        mine = known.get(self.me.name)
+        if mine is not None and mine != self.me.identity:
+            self._end(OperatorError(foreign_words(self.me.name, mine, self.me.identity)))
+            return
+        other = view.live.get(self.me.name, b"").decode(errors="replace")
+        if thread.is_live_wanted and other not in ("", self.me.boot_id) and view.was_live:
+            self._end(
+                OperatorError(
+                    f"another process with the data directory of node '{self.me.name}' runs as "
+                    "this one does: a directory was copied, and each node needs its own"
+                )
+            )
+            return
+        self.links.known = known
+        if view.config is not None:
+            try:
+                config = read_config(view.config.value)
+            except OperatorError as error:
+                self._end(error)
+                return
+            self.member.config_seen(config, view.config.revision, now_ms())
+        else:
+            self.member.config_seen(None, 0, now_ms())
+        coordinator.news(
+            view,
+            self.member.epoch,
+            lambda promise: self.member.promise_seen(promise, now_ms()),
+            lambda epoch, name: self.member.suspicion_seen(epoch, name, now_ms()),
+            lambda epoch, name: self.member.suspicion_gone(epoch, name, now_ms()),
+        )
+        self.act()
+        if self.over.is_set() or self.is_closing:
+            return
+        self._introduce(thread)
+        others = {n: row.address for n, row in self.members.items() if n != self.me.name}
+        self.links.set_peers(others)
+        if self.member.role == "leader":
+            coordinator.tidy(view, self.member.epoch)
+
+    def _introduce(self, thread: CoordinatorThread) -> None:
+        """This member's own row, and its life under a lease."""
+        row = MemberRow(self.me.identity, self.address, self.sockets.shown(), __version__)
+        data = msgspec.json.encode(row)
+        if self.member.role != "refused" and self.view.members.get(self.me.name) != data:
+            thread.put(MEMBERS + self.me.name, data)
+        if not thread.is_live_wanted:
+            thread.live()
+
+    def swapped(self, number: int, is_done: bool | None) -> None:
+        if is_done is None:
+            self.member.swap_failed(number, now_ms())
+        else:
+            self.member.swapped(number, is_done, now_ms())
+        self.act()
+
+    def changed(self) -> None:
+        self.links.send_all(NUDGE)
+
+    def reached(self, is_reachable: bool, words: str) -> None:
+        self.reach = (is_reachable, words)
+        if is_reachable:
+            self.log.info("etcd answers")
+        else:
+            self.log.warning(f"etcd does not answer: {words}; what leads goes on leading")
+
+    def refused(self, error: OperatorError) -> None:
+        if self.member.role == "starting":
+            self._end(error)
+        else:
+            self.said(str(error))
+
+    def _say_role(self) -> None:
+        member = self.member
+        words = f"{member.role} of epoch {member.epoch}"
+        if member.role == "follower":
+            words = f"follows node '{member.leader}' in epoch {member.epoch}"
+        elif member.role == "leader":
+            words = f"leads epoch {member.epoch}"
+        if words != self.role_said:
+            self.role_said = words
+            self.on_role(words)
+
+
+def foreign_words(name: str, known: str, own: str) -> str:
+    """An emptied or a foreign directory under a name that is known."""
+    return (
+        f"node '{name}' of this cluster has a data directory with the identity {known}, and this "
+        f"one has {own}: it was emptied, or is another node's. Nothing was changed; give --data of "
+        f"the right one, or run `penstock cluster forget {name}` on another node, and start again"
+    )

@@ -1,0 +1,120 @@
+"""The sockets where clients come in: the member's all the time, its broker's while it leads.
+
+So no port is ever closed while the node lives, and a client that comes while leadership changes
+waits to be accepted. Two Unix sockets besides, of this user alone, are for forwarded clients.
+"""
+
+import os
+import socket
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from penstock.base.config import Config
+from penstock.base.errors import OperatorError
+from penstock.server.boot.node import CLIENTS, FORWARDED, FORWARDED_TLS, TLS_CLIENTS
+from penstock.server.control.control_client import control_path
+from penstock.server.net.listener import open_socket
+from penstock.server.net.tls_endpoint import is_tls_wanted
+
+BACKLOG: Final = 1024
+
+
+class MemberSockets:
+    """socks: by the names of boot/node; paths: of those that are Unix sockets."""
+
+    def __init__(self, config: Config) -> None:
+        """Raises: OperatorError."""
+        self.host = config.host
+        self.socks: dict[str, socket.socket] = {}
+        self.paths: dict[str, Path] = {}
+        try:
+            self._open(config)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, config: Config) -> None:
+        if config.port >= 0:
+            self.socks[CLIENTS] = open_socket(config.host, config.port)
+        if is_tls_wanted(config):
+            self.socks[TLS_CLIENTS] = open_socket(config.host, config.tls_port)
+        for name, private in ((CLIENTS, FORWARDED), (TLS_CLIENTS, FORWARDED_TLS)):
+            if name in self.socks:
+                whole = Path(control_path(self.port_of(name)))
+                self._open_private(private, whole.with_name(f"{whole.stem}-forwarded.sock"))
+
+    def _open_private(self, name: str, path: Path) -> None:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socks[name] = sock
+        sock.setblocking(False)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with suppress(FileNotFoundError):
+                path.unlink()
+            before = os.umask(0o177)
+            try:
+                sock.bind(str(path))
+            finally:
+                os.umask(before)
+            sock.listen(BACKLOG)
+        except OSError as fault:
+            raise OperatorError(
+                f"cannot make the socket {path}: {fault.strerror}; set XDG_RUNTIME_DIR to a "
+                "directory of this user"
+            ) from fault
+        self.paths[name] = path
+
+    def port_of(self, name: str) -> int:
+        """-1 where there is none."""
+        sock = self.socks.get(name)
+        return -1 if sock is None else int(sock.getsockname()[1])
+
+    @property
+    def port(self) -> int:
+        """The first that there is; the control sockets are called by it."""
+        return self.port_of(CLIENTS if CLIENTS in self.socks else TLS_CLIENTS)
+
+    def public(self) -> list[tuple[socket.socket, bool]]:
+        """Where clients come in, and whether that is for TLS."""
+        return [
+            (self.socks[name], name == TLS_CLIENTS)
+            for name in (CLIENTS, TLS_CLIENTS)
+            if name in self.socks
+        ]
+
+    def private_path(self, *, is_tls: bool) -> str:
+        """Where the broker takes forwarded clients. Raises: OSError where it takes none."""
+        path = self.paths.get(FORWARDED_TLS if is_tls else FORWARDED)
+        if path is None:
+            raise ConnectionRefusedError("there is no such port here")
+        return str(path)
+
+    def handles(self) -> tuple[int, ...]:
+        """What a broker inherits."""
+        return tuple(sock.fileno() for sock in self.socks.values())
+
+    def inherited(self) -> dict[str, int]:
+        return {name: sock.fileno() for name, sock in self.socks.items()}
+
+    def settled(self, config: Config) -> Config:
+        """`config` with the ports that there are."""
+        return replace(config, port=self.port_of(CLIENTS), tls_port=self.port_of(TLS_CLIENTS))
+
+    def shown(self) -> str:
+        """Where clients come in, for people: `amqp://127.0.0.1:5672`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        schemes = ((CLIENTS, "amqp"), (TLS_CLIENTS, "amqps"))
+        return " ".join(
+            f"{scheme}://{host}:{self.port_of(name)}"
+            for name, scheme in schemes
+            if name in self.socks
+        )
+
+    def close(self) -> None:
+        for sock in self.socks.values():
+            sock.close()
+        for path in self.paths.values():
+            with suppress(OSError):
+                path.unlink()

@@ -1,0 +1,85 @@
+"""What a member is told at its start, checked: names, addresses, etcd, certificates."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.base.config import Config
+from penstock.base.errors import OperatorError
+from penstock.server.cluster.etcd import EtcdFiles, parse_endpoints
+from penstock.server.cluster.link_io import split_address
+from penstock.server.cluster.link_tls import LinkTls, load_tls
+from penstock.server.cluster.links import check_plain
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+_ANYWHERE: Final = ("0.0.0.0", "::", "")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """cluster, name: of the cluster and of this node; host, port: where peers come in, 0 for any
+    free port; advertised: what they are told instead, "" for the same."""
+
+    cluster: str
+    name: str
+    host: str
+    port: int
+    advertised: str
+    endpoints: list[str]
+    etcd_files: EtcdFiles
+    tls: LinkTls | None
+
+    @property
+    def prefix(self) -> str:
+        """Of this cluster's keys in etcd."""
+        return f"/penstock/{self.cluster}/"
+
+
+def member_settings(config: Config) -> MemberSettings:
+    """Raises: OperatorError, naming the option and the fix."""
+    for option, text in (("--name", config.cluster_node), ("--cluster", config.cluster_name)):
+        if _NAME.fullmatch(text) is None:
+            raise OperatorError(
+                f"{option} '{text}' is no name: give each node of a cluster its own {option}, of "
+                "letters, digits and . _ -, 63 of them at most"
+            )
+    if config.data_dir == "":
+        raise OperatorError(
+            "a node of a cluster keeps its data on disk: leave --memory away, and give --data"
+        )
+    if config.port < 0 and config.tls_port < 0:
+        raise OperatorError("port = -1 and no TLS: no client could connect; give --port")
+    try:
+        host, port = split_address(config.cluster_listen)
+    except ValueError:
+        raise OperatorError(
+            f"--cluster-listen '{config.cluster_listen}' is no address; write HOST:PORT, for "
+            "example 10.0.0.1:25672"
+        ) from None
+    advertised = config.cluster_advertise
+    if advertised:
+        try:
+            split_address(advertised)
+        except ValueError:
+            raise OperatorError(
+                f"--advertise '{advertised}' is no address; write HOST:PORT as other nodes reach it"
+            ) from None
+    elif host in _ANYWHERE:
+        raise OperatorError(
+            f"--cluster-listen {config.cluster_listen} says not how other nodes reach this one: "
+            "give --advertise HOST:PORT"
+        )
+    files = (config.cluster_cert, config.cluster_key, config.cluster_ca)
+    if any(files) and not all(files):
+        raise OperatorError("--cluster-cert, --cluster-key and --cluster-ca go together")
+    check_plain(host, is_plain=config.cluster_plain, has_tls=all(files))
+    return MemberSettings(
+        config.cluster_name,
+        config.cluster_node,
+        host,
+        port,
+        advertised,
+        parse_endpoints(config.cluster_coordinator),
+        EtcdFiles(config.cluster_etcd_ca, config.cluster_etcd_cert, config.cluster_etcd_key),
+        load_tls(*files) if all(files) else None,
+    )

@@ -1,0 +1,55 @@
+"""A publisher and a consumer of a cluster, and what they have seen in the end."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.demo.cluster_clients import Consumer, Publisher
+from penstock.demo.cluster_history import CONFIRMED, Happened, judge, write_history
+from penstock.demo.cluster_rig import ClusterRig
+
+
+class Load:
+    """A publisher and a consumer of one queue or stream."""
+
+    def __init__(self, rig: ClusterRig, queue: str, *, is_stream: bool, window: int) -> None:
+        self.rig = rig
+        self.queue = queue
+        self.is_stream = is_stream
+        began = time.monotonic()
+        self.publisher = Publisher(rig.places(), queue, began, window=window, is_stream=is_stream)
+        self.consumer = Consumer(rig.places()[::-1], queue, began, is_stream=is_stream)
+
+    def await_confirms(self, count: int) -> None:
+        """So many more than there are."""
+        wanted = len(self.publisher.confirmed_at) + count
+        end = time.monotonic() + 90
+        while len(self.publisher.confirmed_at) < wanted:
+            assert time.monotonic() < end, f"{count} more confirms have not come: {self.queue}"
+            assert self.publisher.fault is None, self.publisher.fault
+            time.sleep(0.05)
+
+    def finish(self) -> list[Happened]:
+        """Stop, drain, and judge what was seen."""
+        self.publisher.stop()
+        wanted = {(o.publisher, o.number) for o in self.publisher.history if o.kind == CONFIRMED}
+        is_whole = self.consumer.await_all(wanted, 90)
+        self.consumer.stop()
+        history = self.publisher.history + self.consumer.history
+        write_history(self.rig.folder / f"{self.queue}.jsonl", history)
+        verdict = judge(history, is_stream=self.is_stream)
+        assert is_whole and verdict.is_good, verdict
+        print(f"{self.queue}: {verdict.words()}")
+        return history
+
+
+@contextmanager
+def load(
+    rig: ClusterRig, queue: str, *, is_stream: bool = False, window: int = 20
+) -> Iterator[Load]:
+    made = Load(rig, queue, is_stream=is_stream, window=window)
+    made.publisher.start()
+    made.consumer.start()
+    made.await_confirms(50)
+    yield made
+    made.finish()

@@ -1,0 +1,230 @@
+"""Three nodes in networks of their own, real clients, and one trouble after the other, by a seed.
+
+    python -m tests.cluster.nemeses --seconds 180 --seed 1
+    python -m tests.cluster.nemeses --seconds 180 --kinds cut_leader,flap
+
+Exit status 1 when anything was lost, invented, out of order, or did not come back. Histories and
+logs stay in the directory that is printed then. Needs root, iproute2, an etcd.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+# Run as a program the directory above is not on the path yet.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from penstock.demo.cluster_rig import ClusterRig
+from tests.cluster.load import Load
+from tests.cluster.namespaces import Namespaces, may_make_networks
+
+TROUBLE_S: Final = (2.0, 12.0)
+REST_S: Final = (1.0, 4.0)
+
+
+class Nemesis:
+    """One of the kinds at a time. Every method makes trouble, waits, and ends it."""
+
+    def __init__(self, rig: ClusterRig, spaces: Namespaces, chance: random.Random) -> None:
+        self.rig = rig
+        self.spaces = spaces
+        self.chance = chance
+        self.began = time.monotonic()
+
+    def say(self, words: str) -> None:
+        print(f" t={time.monotonic() - self.began:06.1f}  {words}", flush=True)
+
+    def wait(self) -> None:
+        time.sleep(self.chance.uniform(*TROUBLE_S))
+
+    def names(self) -> tuple[str, list[str]]:
+        """Who leads, and the others."""
+        leader = self.rig.await_serving()
+        return leader, [name for name in self.rig.nodes if name != leader]
+
+    def kill_leader(self) -> None:
+        leader, _ = self.names()
+        self._kill(leader)
+
+    def kill_follower(self) -> None:
+        _, others = self.names()
+        self._kill(self.chance.choice(others))
+
+    def kill_two(self) -> None:
+        leader, others = self.names()
+        self._kill(leader, self.chance.choice(others))
+
+    def kill_all(self) -> None:
+        self._kill(*self.rig.nodes)
+
+    def _kill(self, *names: str) -> None:
+        self.say(f"kill -9 of {', '.join(names)}")
+        for name in names:
+            self.rig.kill(name)
+        self.wait()
+        for name in names:
+            self.rig.start(name)
+
+    def pause_leader(self) -> None:
+        self._pause(self.names()[0])
+
+    def pause_follower(self) -> None:
+        self._pause(self.chance.choice(self.names()[1]))
+
+    def _pause(self, name: str) -> None:
+        self.say(f"SIGSTOP of {name}")
+        self.rig.pause(name)
+        time.sleep(self.chance.uniform(4, 20))
+        self.rig.resume(name)
+
+    def cut_leader(self) -> None:
+        """From its peers; etcd still hears it."""
+        leader, others = self.names()
+        self.say(f"{leader} is cut off from {', '.join(others)}")
+        for other in others:
+            self.spaces.cut(leader, other)
+        self._heal()
+
+    def cut_leader_whole(self) -> None:
+        leader, others = self.names()
+        self.say(f"{leader} is cut off from all, etcd too")
+        for other in (*others, "etcd"):
+            self.spaces.cut(leader, other)
+        self._heal()
+
+    def cut_etcd(self) -> None:
+        """From the leader alone."""
+        leader, _ = self.names()
+        self.say(f"etcd is cut off from {leader}")
+        self.spaces.cut(leader, "etcd")
+        self._heal()
+
+    def cut_follower(self) -> None:
+        leader, others = self.names()
+        other = self.chance.choice(others)
+        self.say(f"{other} is cut off from {leader}")
+        self.spaces.cut(leader, other)
+        self._heal()
+
+    def one_way(self) -> None:
+        leader, others = self.names()
+        self.say(f"what {leader} sends does not reach {', '.join(others)}")
+        for other in others:
+            self.spaces.cut_one_way(leader, other)
+        self._heal()
+
+    def flap(self) -> None:
+        leader, others = self.names()
+        self.say(f"the links of {leader} flap")
+        for _ in range(6):
+            for other in others:
+                self.spaces.cut(leader, other)
+            time.sleep(self.chance.uniform(0.1, 1.5))
+            self.spaces.heal()
+            time.sleep(self.chance.uniform(0.1, 1.5))
+
+    def _heal(self) -> None:
+        self.wait()
+        self.spaces.heal()
+
+    def etcd_down(self) -> None:
+        self.say("etcd is stopped")
+        self.rig.stop_etcd()
+        self.wait()
+        self.rig.start_etcd()
+
+    def etcd_down_and_kill(self) -> None:
+        self.say("etcd is stopped, then the leader killed")
+        leader, _ = self.names()
+        self.rig.stop_etcd()
+        self.rig.kill(leader)
+        self.wait()
+        self.rig.start_etcd()
+        self.rig.await_serving(leader)
+        self.rig.start(leader)
+
+    def move(self) -> None:
+        leader, others = self.names()
+        other = self.chance.choice(others)
+        self.say(f"leadership goes from {leader} to {other}")
+        self.rig.ask(leader, {"op": "cluster_move", "name": other})
+        self.rig.await_serving(leader)
+
+
+KINDS: Final = (
+    "kill_leader", "kill_follower", "kill_two", "kill_all", "pause_leader", "pause_follower",
+    "cut_leader", "cut_leader_whole", "cut_etcd", "cut_follower", "one_way", "flap", "etcd_down",
+    "etcd_down_and_kill", "move",
+)  # fmt: skip
+
+
+def storm(rig: ClusterRig, spaces: Namespaces, seed: int, seconds: float, kinds: list[str]) -> None:
+    """Raises: AssertionError, OperatorError."""
+    chance = random.Random(seed)
+    nemesis = Nemesis(rig, spaces, chance)
+    counts: Counter[str] = Counter()
+    loads = [
+        Load(rig, "storm-queue", is_stream=False, window=20),
+        Load(rig, "storm-stream", is_stream=True, window=20),
+    ]
+    for load in loads:
+        load.publisher.start()
+        load.consumer.start()
+    for load in loads:
+        load.await_confirms(20)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        kind = chance.choice(kinds)
+        getattr(nemesis, kind)()
+        counts[kind] += 1
+        rig.await_whole()
+        nemesis.say(f"all is well again, node {rig.serving()} leads")
+        for load in loads:
+            load.await_confirms(5)
+        time.sleep(chance.uniform(*REST_S))
+    for load in loads:
+        load.finish()
+        longest = load.publisher.longest_gap_s(0.0)
+        nemesis.say(f"{load.queue}: the longest pause of confirms was {longest:.1f} s")
+    print(f"seed {seed}: {dict(counts)}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=180.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    asked = parser.parse_args()
+    if not may_make_networks():
+        print("needs root and `ip netns` (iproute2)")
+        return 2
+    folder = Path(tempfile.mkdtemp(prefix="penstock-storm-"))
+    rig = ClusterRig(folder)
+    spaces = Namespaces(rig, os.getpid() % 256)
+    try:
+        rig.start_etcd()
+        for name in rig.nodes:
+            rig.start(name)
+        rig.await_serving()
+        rig.await_whole()
+        storm(rig, spaces, asked.seed, asked.seconds, asked.kinds.split(","))
+    except BaseException:
+        print(f"logs and histories: {folder}")
+        raise
+    finally:
+        spaces.heal()
+        rig.close()
+        spaces.close()
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What a person types about a cluster, and what it does: from three nodes down to one."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from penstock.demo.cluster_rig import ClusterRig
+from tests.cluster.load import load
+
+pytestmark = pytest.mark.slow
+
+
+def penstock(rig: ClusterRig, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """`penstock cluster …`, asked of node `name`."""
+    port = ("--port", str(rig.nodes[name].port)) if words[0] != "leave" else ()
+    return subprocess.run(
+        [sys.executable, "-m", "penstock.cli.main", "cluster", *words, *port],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ | {"XDG_RUNTIME_DIR": str(rig.sockets)},
+    )
+
+
+def good(rig: ClusterRig, name: str, *words: str) -> str:
+    done = penstock(rig, name, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_status_is_for_people_and_for_programs(rig: ClusterRig) -> None:
+    leader = rig.await_serving()
+    follower = next(name for name in rig.nodes if name != leader)
+    said = good(rig, leader, "status")
+    assert f"node {leader} leads" in said and "etcd    answers" in said
+    rows = [line.split() for line in said.splitlines() if line.partition(" ")[0] in rig.nodes]
+    assert sorted(row[0] for row in rows) == sorted(rig.nodes)
+    assert all(row[1] == "yes" for row in rows)
+    assert f"node {leader} leads" in good(rig, follower, "status")
+    answer = json.loads(good(rig, leader, "status", "--format", "json"))
+    assert answer["leader"] == leader and answer["majority"] == 2
+    assert answer["quorum_critical"] == []
+    assert all(one["is_whole"] and one["lag_bytes"] <= 0 for one in answer["nodes"])
+    shown = good(rig, follower, "members")
+    assert all(f"127.0.0.1:{node.link_port}" in shown for node in rig.nodes.values())
+
+
+def test_leadership_moves_to_where_it_is_wanted_and_away_before_a_stop(rig: ClusterRig) -> None:
+    leader = rig.await_serving()
+    other, third = (name for name in rig.nodes if name != leader)
+    assert f"node {other} leads" in good(rig, leader, "move", other)
+    rig.await_whole()
+    assert "no node 'x'" in penstock(rig, other, "move", "x").stderr
+    said = good(rig, third, "drain", other)
+    assert f"node {other} may be stopped" in said and f"node {other} leads" not in said
+    rig.await_whole()
+    assert rig.serving() != other
+
+
+def test_a_node_that_is_forgotten_does_not_come_back(rig: ClusterRig) -> None:
+    leader = rig.await_serving()
+    gone, left = (name for name in rig.nodes if name != leader)
+    assert "leads: `penstock cluster move` first" in penstock(rig, leader, "forget", leader).stderr
+    rig.stop(gone)
+    answer = json.loads(good(rig, leader, "status", "--format", "json"))
+    assert sorted(answer["quorum_critical"]) == sorted([leader, left])
+    assert "a majority is" in penstock(rig, leader, "drain", left).stderr
+    assert f"node {gone} is forgotten" in good(rig, leader, "forget", gone)
+    end = time.monotonic() + 30
+    while gone in json.loads(good(rig, leader, "status", "--format", "json"))["voters"]:
+        assert time.monotonic() < end
+    done = subprocess.run(
+        rig.command(gone), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2 and "was forgotten" in done.stderr, done.stderr
+
+
+def test_one_that_is_left_leads_alone_when_a_person_says_so(rig: ClusterRig) -> None:
+    leader = rig.await_serving()
+    left = next(n for n in rig.nodes if n != leader and rig.nodes[n].process is not None)
+    with load(rig, "forced") as queue:
+        queue.await_confirms(20)
+        refused = penstock(rig, left, "force-leader", left, "--yes")
+        assert "which is a majority" in refused.stderr, refused.stderr
+        rig.kill(leader)
+        end = time.monotonic() + 60
+        while penstock(rig, left, "status").returncode == 0:
+            assert time.monotonic() < end, "a single node of two still has a leader"
+        said = good(rig, left, "force-leader", left, "--yes")
+        assert f"node {left} leads" in said
+        assert rig.await_serving(leader) == left
+        queue.await_confirms(20)

@@ -1,0 +1,95 @@
+"""A cluster loses a leader, a follower, its etcd, or half a minute; no client loses a message."""
+
+import time
+
+import pytest
+
+from penstock.demo.cluster_rig import ClusterRig
+from tests.cluster.load import load
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_leader_that_is_killed_loses_nothing(rig: ClusterRig) -> None:
+    with load(rig, "killed") as queue, load(rig, "killed-stream", is_stream=True) as stream:
+        leader = rig.await_serving()
+        killed_at = queue.publisher.now()
+        rig.kill(leader)
+        second = rig.await_serving(leader)
+        queue.await_confirms(50)
+        stream.await_confirms(50)
+        print(f"{leader} -> {second}: {queue.publisher.longest_gap_s(killed_at):.2f} s")
+        rig.start(leader)
+        rig.await_whole()
+        queue.await_confirms(20)
+
+
+def test_a_follower_that_is_killed_is_not_felt_and_comes_back(rig: ClusterRig) -> None:
+    with load(rig, "follower") as queue:
+        leader = rig.await_serving()
+        other = next(name for name in rig.nodes if name != leader)
+        answer = rig.status(leader)
+        assert answer is not None
+        rig.kill(other)
+        queue.await_confirms(100)
+        assert rig.serving() == leader
+        rig.start(other)
+        rig.await_whole()
+        after = rig.status(leader)
+        assert after is not None and after.epoch == answer.epoch
+        queue.await_confirms(20)
+
+
+def test_a_leader_that_stood_still_confirms_nothing_stale(rig: ClusterRig) -> None:
+    with load(rig, "stopped") as queue:
+        leader = rig.await_serving()
+        rig.pause(leader)
+        second = rig.await_serving(leader)
+        queue.publisher.turn = list(rig.nodes).index(second)
+        time.sleep(12)  # Longer than its lease in etcd.
+        rig.resume(leader)
+        queue.await_confirms(50)
+        rig.await_whole()
+        answer = rig.status(leader)
+        assert answer is not None and answer.role == "follower", answer
+
+
+def test_an_etcd_that_is_away_is_not_felt(rig: ClusterRig) -> None:
+    with load(rig, "etcd") as queue:
+        leader = rig.await_serving()
+        answer = rig.status(leader)
+        assert answer is not None
+        rig.stop_etcd()
+        stopped_at = queue.publisher.now()
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            queue.await_confirms(20)
+        assert rig.serving() == leader
+        meanwhile = rig.status(leader)
+        assert meanwhile is not None and not meanwhile.is_etcd_reachable
+        rig.start_etcd()
+        rig.await_whole()
+        after = rig.status(leader)
+        assert after is not None and after.epoch == answer.epoch
+        assert queue.publisher.longest_gap_s(stopped_at) < 5
+
+
+def test_leadership_is_handed_over(rig: ClusterRig) -> None:
+    with load(rig, "moved") as queue:
+        leader = rig.await_serving()
+        other = next(name for name in rig.nodes if name != leader)
+        rig.ask(leader, {"op": "cluster_move", "name": other})
+        second = rig.await_serving(leader)
+        queue.await_confirms(50)
+        assert second == other
+        rig.await_whole()
+
+
+def test_a_node_is_stopped_and_started_in_order(rig: ClusterRig) -> None:
+    with load(rig, "rolling") as queue:
+        for name in list(rig.nodes):
+            assert rig.stop(name) == 0
+            rig.await_serving(name)
+            queue.await_confirms(20)
+            rig.start(name)
+            rig.await_whole()

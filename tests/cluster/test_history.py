@@ -1,0 +1,89 @@
+"""The checks of a cluster's histories find what was planted, and let through what is allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.demo.cluster_history import (
+    CONFIRMED,
+    CONNECTED,
+    DELIVERED,
+    SENT,
+    Happened,
+    judge,
+    read_history,
+    write_history,
+)
+
+
+def good(count: int, *, is_stream: bool = False) -> list[Happened]:
+    """Everything sent, confirmed and delivered once."""
+    published = [
+        Happened(number / 100, kind, "p", number)
+        for number in range(1, count + 1)
+        for kind in (SENT, CONFIRMED)
+    ]
+    consumed = [
+        Happened(number / 100 + 1, DELIVERED, "p", number, number - 1 if is_stream else -1)
+        for number in range(1, count + 1)
+    ]
+    return [*published, Happened(0.5, CONNECTED, "", 0), *consumed]
+
+
+def test_a_good_history_is_good() -> None:
+    for is_stream in (False, True):
+        verdict = judge(good(100, is_stream=is_stream), is_stream=is_stream)
+        assert verdict.is_good and verdict.duplicates == 0
+        assert (verdict.sent, verdict.confirmed, verdict.delivered) == (100, 100, 100)
+
+
+@pytest.mark.parametrize("number", [1, 50, 100])
+def test_a_lost_message_is_found_wherever_it_was(number: int) -> None:
+    history = [o for o in good(100) if not (o.kind == DELIVERED and o.number == number)]
+    assert judge(history).lost == [("p", number)]
+
+
+def test_what_was_not_confirmed_may_be_lost() -> None:
+    history = [o for o in good(10) if o.number != 10 or o.kind == SENT]
+    assert judge(history).is_good
+
+
+def test_an_invented_message_is_found() -> None:
+    history = [*good(10), Happened(2, DELIVERED, "p", 11)]
+    assert judge(history).invented == [("p", 11)]
+
+
+def test_a_message_before_an_earlier_one_of_its_publisher_is_found() -> None:
+    history = good(10)
+    history[-1], history[-2] = history[-2], history[-1]
+    assert judge(history).disordered == [("p", 9)]
+
+
+def test_a_delivery_again_needs_a_reason() -> None:
+    history = [*good(10), Happened(1.2, DELIVERED, "p", 10)]
+    assert judge(history).repeated == [("p", 10)]
+    marked = [*good(10), Happened(1.2, DELIVERED, "p", 10, is_again=True)]
+    assert judge(marked).is_good and judge(marked).duplicates == 1
+    sent_again = [Happened(0.3, SENT, "p", 10), *history]
+    assert judge(sent_again).is_good
+    reconnected = [*history[:-1], Happened(1.2, CONNECTED, "", 0), history[-1]]
+    assert judge(reconnected).is_good
+
+
+def test_what_was_acknowledged_long_ago_may_not_come_again() -> None:
+    history = good(10)
+    history[-1] = Happened(20, DELIVERED, "p", 10)
+    history += [Happened(21, CONNECTED, "", 0), Happened(22, DELIVERED, "p", 9)]
+    assert judge(history).repeated == [("p", 9)]
+
+
+def test_a_gap_in_a_stream_is_found() -> None:
+    history = good(10, is_stream=True)
+    del history[-3]
+    assert judge(history, is_stream=True).gaps == [8]
+
+
+def test_a_history_is_what_it_was_when_it_is_read_again(tmp_path: Path) -> None:
+    history = good(10)
+    write_history(tmp_path / "h.jsonl", history)
+    assert read_history(tmp_path / "h.jsonl") == history

@@ -1,0 +1,91 @@
+"""Members that may not talk to each other are told why, in one sentence that says what to do."""
+
+import msgspec
+import pytest
+
+from penstock.base.config import Config
+from penstock.base.errors import OperatorError
+from penstock.server.cluster.admission import Self, clock_fault, hello_fault, welcome_fault
+from penstock.server.cluster.link_frames import PROTOCOL, Hello, Welcome
+from penstock.server.cluster.settings import member_settings
+
+ME = Self("penstock", "id-1", "a", "identity-a", "boot")
+GOOD = Hello(PROTOCOL, "penstock", "id-1", "b", "identity-b", "a", "boot-b", 1_000_000)
+
+
+def refused(certified: str | None = None, known: str | None = None, **changed: object) -> str:
+    """Why a hello that is good but for `changed` is refused."""
+    hello = msgspec.structs.replace(GOOD, **changed)
+    identities = {} if known is None else {"b": known}
+    return hello_fault(hello, ME, identities, certified, 1_000_000)
+
+
+def test_one_that_belongs_here_comes_in() -> None:
+    assert refused() == ""
+    assert refused(certified="b", known="identity-b") == ""
+    assert refused(protocol=PROTOCOL + 1) == ""
+    assert refused(cluster_id="") == "", "it has not joined yet"
+    assert refused(clock_ms=1_000_000 + 59_000) == ""
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"protocol": PROTOCOL + 2}, "upgrade one release at a time"),
+        ({"cluster": "other"}, "belongs to cluster 'other'"),
+        ({"cluster_id": "id-2"}, "another cluster that is called"),
+        ({"to": "c"}, "looks for node 'c'"),
+        ({"certified": "c"}, "a certificate of 'c'"),
+        ({"name": "a"}, "choose another --name"),
+        ({"known": "identity-old"}, "penstock cluster forget b"),
+        ({"clock_ms": 1_000_000 + 3_600_000}, "3600 s ahead of"),
+        ({"clock_ms": 1_000_000 - 3_600_000}, "3600 s behind"),
+    ],
+)
+def test_one_that_does_not_is_refused_in_a_sentence(changed: dict[str, object], says: str) -> None:
+    said = refused(**changed)  # type: ignore[arg-type]  # parts of a hello, or what is known
+    assert says in said and "\n" not in said
+
+
+def test_a_clock_may_be_a_little_apart() -> None:
+    assert clock_fault("node 'b'", 0, "a", 60_000) == ""
+    assert "60 s are allowed" in clock_fault("node 'b'", 0, "a", 60_001)
+
+
+def test_who_answers_has_to_be_the_one_that_was_dialled() -> None:
+    good = Welcome(PROTOCOL, "b", "identity-b", "boot-b")
+    assert welcome_fault(good, "b", "b") == "" and welcome_fault(good, "b", None) == ""
+    assert "two nodes advertise" in welcome_fault(good, "c", None)
+    assert "certificate of 'x'" in welcome_fault(good, "b", "x")
+    assert "version 9" in welcome_fault(msgspec.structs.replace(good, protocol=9), "b", None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"cluster_node": ""}, "--name"),
+        ({"cluster_node": "../x"}, "--name"),
+        ({"cluster_name": "a b"}, "--cluster"),
+        ({"data_dir": ""}, "--memory"),
+        ({"port": -1, "tls_port": -1}, "--port"),
+        ({"cluster_listen": "here"}, "HOST:PORT"),
+        ({"cluster_listen": "0.0.0.0:1", "cluster_plain": False}, "--advertise"),
+        ({"cluster_advertise": "there"}, "--advertise 'there'"),
+        ({"cluster_plain": False}, "penstock cluster certificates"),
+        ({"cluster_listen": "10.0.0.1:1"}, "127.0.0.1 only"),
+        ({"cluster_cert": "x.pem"}, "go together"),
+        ({"cluster_cert": "x.pem", "cluster_key": "x", "cluster_ca": "y"}, "is not there"),
+        ({"cluster_coordinator": ""}, "--coordinator"),
+    ],
+)
+def test_settings_that_make_no_node_are_refused(changed: dict[str, object], says: str) -> None:
+    given: dict[str, object] = {
+        "data_dir": "data",
+        "cluster_node": "a",
+        "cluster_listen": "127.0.0.1:0",
+        "cluster_plain": True,
+        "cluster_coordinator": "http://127.0.0.1:2379",
+    }
+    member_settings(Config(**given))  # type: ignore[arg-type]  # fields of Config
+    with pytest.raises(OperatorError, match=says):
+        member_settings(Config(**(given | changed)))  # type: ignore[arg-type]  # as above

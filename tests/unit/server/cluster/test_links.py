@@ -1,0 +1,213 @@
+"""Links on real sockets: greeted, authenticated, bounded, and made again."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.base.limits import CLUSTER_LINK_FRAME_BYTES
+from penstock.cli.certificates import make_authority, make_node
+from penstock.server.cluster.admission import Self
+from penstock.server.cluster.link_frames import (
+    HELLO_BYTES,
+    MESSAGE,
+    Hello,
+    LinkFault,
+    frame,
+    packed,
+    read_head,
+    unpacked,
+)
+from penstock.server.cluster.link_io import LinkConnection, split_address
+from penstock.server.cluster.link_tls import LinkTls, load_tls
+from penstock.server.cluster.links import LinkEvents, Links
+from tests.unit.server.wire import until
+
+
+class Book(LinkEvents):
+    """What became of the links of one member."""
+
+    def __init__(self) -> None:
+        self.up: set[str] = set()
+        self.refused: set[str] = set()
+        self.frames: list[tuple[str, int, bytes]] = []
+        self.words: list[str] = []
+
+    def link_up(self, name: str) -> None:
+        self.up.add(name)
+
+    def link_down(self, name: str, *, is_refused: bool) -> None:
+        self.up.discard(name)
+        if is_refused:
+            self.refused.add(name)
+
+    def received(self, name: str, kind: int, payload: bytes) -> None:
+        self.frames.append((name, kind, payload))
+
+    def said(self, words: str) -> None:
+        self.words.append(words)
+
+
+async def nobody(hello: Hello, link: LinkConnection) -> None:
+    raise LinkFault("no clients here")
+
+
+class End:
+    """One member with links."""
+
+    def __init__(self, name: str, tls: LinkTls | None = None, cluster: str = "penstock") -> None:
+        self.book = Book()
+        me = Self(cluster, "", name, f"identity-{name}", f"boot-{name}")
+        self.links = Links(me, tls, self.book, nobody)
+        self.port = 0
+
+    async def listen(self) -> str:
+        self.port = await self.links.listen("127.0.0.1", self.port)
+        return f"127.0.0.1:{self.port}"
+
+
+async def joined(*ends: End) -> None:
+    addresses = {end.links.me.name: await end.listen() for end in ends}
+    for end in ends:
+        name = end.links.me.name
+        end.links.set_peers({other: at for other, at in addresses.items() if other != name})
+
+
+async def close(*ends: End) -> None:
+    for end in ends:
+        await end.links.close()
+
+
+def certificates(folder: Path, *names: str) -> Callable[[str], LinkTls]:
+    now = datetime.now(UTC)
+    folder.mkdir(exist_ok=True)
+    make_authority(folder, 2, now)
+    for name in names:
+        make_node(folder, name, 2, now)
+    ca = str(folder / "ca.pem")
+    return lambda name: load_tls(str(folder / f"{name}.pem"), str(folder / f"{name}.key"), ca)
+
+
+async def test_both_of_a_pair_send_over_one_connection(tmp_path: Path) -> None:
+    tls = certificates(tmp_path, "a", "b")
+    a, b = End("a", tls("a")), End("b", tls("b"))
+    await joined(a, b)
+    await until(lambda: a.book.up and b.book.up)
+    big = bytes(3_000_000)
+    assert a.links.send("b", MESSAGE, b"1") and a.links.send("b", MESSAGE, big)
+    assert b.links.send("a", MESSAGE, b"2")
+    await until(lambda: len(b.book.frames) == 2 and len(a.book.frames) == 1)
+    assert b.book.frames == [("a", MESSAGE, b"1"), ("a", MESSAGE, big)]
+    assert a.book.frames == [("b", MESSAGE, b"2")]
+    await close(a, b)
+
+
+async def test_a_node_that_is_gone_is_known_at_once_and_found_again() -> None:
+    a, b, c = End("a"), End("b"), End("c")
+    await joined(a, b, c)
+    await until(lambda: all(len(end.book.up) == 2 for end in (a, b, c)))
+    await b.links.close()
+    # `a` dials it, and `c` was dialled by it: both hear that nobody is there.
+    await until(lambda: "b" in a.book.refused and "b" in c.book.refused)
+    assert a.book.up == {"c"} and c.book.up == {"a"}
+    again = End("b")
+    again.port = b.port
+    await again.listen()
+    again.links.set_peers({"a": f"127.0.0.1:{a.port}", "c": f"127.0.0.1:{c.port}"})
+    await until(lambda: "b" in a.book.up and "b" in c.book.up)
+    await close(a, again, c)
+
+
+async def test_a_certificate_of_another_authority_or_node_is_refused(tmp_path: Path) -> None:
+    ours = certificates(tmp_path / "ours", "a", "b", "c")
+    theirs = certificates(tmp_path / "theirs", "b")
+    a, b = End("a", ours("a")), End("b", theirs("b"))
+    await joined(a, b)
+    await until(lambda: a.book.words)
+    assert not a.book.up and "--cluster-ca" in a.book.words[0]
+    await close(a, b)
+    a, b = End("a", ours("c")), End("b", ours("b"))
+    await joined(a, b)
+    await until(lambda: a.book.words and b.book.words)
+    assert not a.book.up and any("a certificate of 'c'" in one for one in a.book.words)
+    assert any("a certificate of 'c'" in one for one in b.book.words)
+    await close(a, b)
+
+
+async def test_a_node_of_another_cluster_is_refused_on_both_sides() -> None:
+    a, b = End("a"), End("b", cluster="other")
+    await joined(a, b)
+    await until(lambda: len(a.book.words) > 1 and b.book.words)
+    assert not a.book.up and not b.book.up
+    assert any("cluster 'penstock' and 'b' to 'other'" in one for one in a.book.words)
+    assert any("cluster 'penstock' and 'b' to 'other'" in one for one in b.book.words)
+    await close(a, b)
+
+
+async def test_a_stranger_costs_a_refusal_and_no_more() -> None:
+    a = End("a")
+    await a.listen()
+    for junk in (b"GET / HTTP/1.1\r\n\r\n", frame(9, b""), bytes(5), b"\xff" * 64):
+        reader, writer = await asyncio.open_connection("127.0.0.1", a.port)
+        writer.write(junk)
+        async with asyncio.timeout(20):
+            assert await reader.read() == b""
+        writer.close()
+    assert not a.book.up
+    await close(a)
+
+
+async def test_a_peer_that_takes_nothing_is_cut_off_and_holds_nobody(tmp_path: Path) -> None:
+    a, b, c = End("a"), End("b"), End("c")
+    await joined(a, b, c)
+    await until(lambda: all(len(end.book.up) == 2 for end in (a, b, c)))
+    link = b.links.peers["a"].connection
+    assert link is not None
+    link.reader._transport.pause_reading()  # type: ignore[attr-defined]  # as a stopped process
+    piece = bytes(8_000_000)
+    sent = 0
+    while a.links.send("b", MESSAGE, piece):
+        sent += 1
+        assert sent < 200, "there is no bound"
+        await asyncio.sleep(0)
+    assert any("falls behind" in one for one in a.book.words) or "b" in a.links.peers
+    assert a.links.send("c", MESSAGE, b"on")
+    await until(lambda: c.book.frames)
+    await until(lambda: any("falls behind" in one for one in a.book.words))
+    await close(a, b, c)
+
+
+def test_frames_have_bounds() -> None:
+    kind, size = read_head(frame(MESSAGE, b"abc")[:5], is_welcome=False)
+    assert (kind, size) == (MESSAGE, 3)
+    for bound, is_welcome in ((HELLO_BYTES, False), (CLUSTER_LINK_FRAME_BYTES.default, True)):
+        head = (bound + 1).to_bytes(4, "big") + b"\x07"
+        with pytest.raises(LinkFault, match="are allowed"):
+            read_head(head, is_welcome=is_welcome)
+    with pytest.raises(LinkFault):
+        read_head(bytes(5), is_welcome=True)
+    assert unpacked(packed(7, b"x")) == (7, b"x")
+    with pytest.raises(LinkFault, match="without a number"):
+        unpacked(b"abc")
+
+
+def test_addresses_of_nodes() -> None:
+    assert split_address("10.0.0.1:25672") == ("10.0.0.1", 25672)
+    assert split_address("[::1]:1") == ("::1", 1)
+    for text in ("", "host", "host:", ":1", "host:99999", "host:-1", "host:x"):
+        with pytest.raises(ValueError):
+            split_address(text)
+
+
+def test_files_of_tls_that_are_none_are_refused(tmp_path: Path) -> None:
+    certificates(tmp_path, "a", "b")
+    a_pem, ca = str(tmp_path / "a.pem"), str(tmp_path / "ca.pem")
+    with pytest.raises(OperatorError, match="is not there"):
+        load_tls(a_pem, str(tmp_path / "no.key"), ca)
+    with pytest.raises(OperatorError, match="no certificate and its key"):
+        load_tls(a_pem, str(tmp_path / "b.key"), ca)
+    with pytest.raises(OperatorError, match="no authority"):
+        load_tls(a_pem, str(tmp_path / "a.key"), str(tmp_path / "a.key"))
