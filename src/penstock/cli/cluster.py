@@ -14,11 +14,11 @@ import click
 import msgspec
 
 from penstock.base.errors import OperatorError
+from penstock.base.printable import printable
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
 from penstock.cli.asking import FORM_SHOWN, RunningBroker
 from penstock.cli.cluster_options import INSTALL
 from penstock.cli.tables import columns, console, show, table
-from penstock.server.boot.log_lines import printable
 from penstock.server.cluster.member_files import leave
 from penstock.server.control.control_client import ask, cluster_path
 from penstock.telemetry.words import size
