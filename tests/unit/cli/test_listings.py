@@ -8,9 +8,10 @@ import pytest
 
 from penstock.broker.admin.answers import QueueRow
 from penstock.cli.asking import SHOWN, Listed, RunningBroker
-from penstock.cli.connections import connections, status
+from penstock.cli.connections import connections
 from penstock.cli.permissions import permissions
 from penstock.cli.queues import ORDERS, queues
+from penstock.cli.status import status
 from penstock.cli.users import users
 from tests.unit.cli.broker_process import BrokerProcess
 

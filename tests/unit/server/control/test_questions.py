@@ -83,7 +83,7 @@ def test_operator_policies_are_apart() -> None:
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        ({"op": "x"}, "unknown question 'x'; one of: why, status, connections, flow, queues"),
+        ({"op": "x"}, "unknown question 'x'; one of: why, status, connections, flow, objects"),
         ({"op": "flow"}, "unknown question 'flow '; one of: edges, accounts, alarms, settings"),
         ({"op": "limits", "do": "shout"}, "question 'limits shout'; one of: list, set, clear"),
         ({"op": "limits", "do": "set", "kind": "vhost", "name": "/"}, "needs limits, as max-conn"),
