@@ -125,6 +125,10 @@ class MemberAnswers:
             return f"there is no node '{name}'; there are {', '.join(sorted(node.members))}"
         if name == node.me.name:
             return f"node '{name}' leads already"
+        if not name:
+            # Among equals the one that is named leads; without a name it might be this one again.
+            whole = [one for one in node.member.view(now_ms()).followers if one.is_whole]
+            name = max(whole, key=lambda one: one.persisted_seq).name if whole else ""
         return node.command(node.member.resign(name, now_ms()))
 
     def _forget(self, name: str) -> str:
