@@ -64,4 +64,5 @@ def test_a_failing_world_is_made_smaller_and_replays() -> None:
     assert str(smaller).endswith(command)
     again = fails(seed, out)
     assert again is not None
-    assert again.fault == smaller.fault
+    # Below its first line pytest may have written where in memory things are.
+    assert again.fault.splitlines()[0] == smaller.fault.splitlines()[0]

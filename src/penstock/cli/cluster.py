@@ -216,7 +216,7 @@ def try_out(seconds: float, program: str, keep: str) -> None:
         raise OperatorError(f"the package etcd3gw cannot be found, which talks to etcd: {INSTALL}")
     if find_spec("pika") is None:
         raise OperatorError(
-            "the package pika cannot be found, which publishes here: pip install 'penstock[demo]'"
+            "pika is not installed, which publishes here: pip install 'penstock-mq[demo]'"
         )
     from penstock.demo.cluster_try import run_try
 

@@ -20,7 +20,7 @@ from penstock.server.cluster.member_files import single_fault
 if TYPE_CHECKING:
     from penstock.server.cluster.member import MemberNode
 
-INSTALL: Final = "pip install 'penstock[cluster]'"
+INSTALL: Final = "pip install 'penstock-mq[cluster]'"
 _OPTIONS: Final = (
     ("coordinator", "URLS", "etcd of a cluster: http://e1:2379,http://e2:2379 makes this a node."),
     ("name", "NAME", "This node's own name in the cluster."),

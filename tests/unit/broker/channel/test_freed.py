@@ -31,7 +31,8 @@ def alive() -> Counter[str]:
     found: Counter[str] = Counter()
     for one in gc.get_objects():
         kind = type(one)
-        if kind.__module__.startswith("penstock.") and kind.__name__ in WATCHED:
+        # Some classes of other packages have something else there.
+        if str(kind.__module__).startswith("penstock.") and kind.__name__ in WATCHED:
             found[kind.__name__] += 1
     return found
 

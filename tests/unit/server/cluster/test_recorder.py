@@ -13,6 +13,7 @@ from penstock.server.cluster.follower_files import FollowerFiles
 from penstock.server.cluster.recorder import PIECE_BYTES, RecordedDirectory, Recorder, put_whole
 from penstock.simulation.machine import disk as sim
 from penstock.storage.layout.files import File
+from penstock.storage.log.roster import ROSTER
 from tests.crash import histories
 from tests.crash.rig import Rig
 from tests.unit.server.cluster.member_bed import Member, contents, wait_until
@@ -109,6 +110,9 @@ def test_every_prefix_of_a_history_is_a_directory_that_opens(
             continue
         names = (follower.root / FOLDER).iterdir()
         here = {path.name: path.read_bytes() for path in names}
+        if {ROSTER, f"{ROSTER}.new"} <= here.keys():
+            # A renaming is recorded as a copy, and what was copied goes with the next operation.
+            continue
         while at < len(images) and images[at] != here:
             at += 1
         assert at < len(images), f"{one.kind} {one.path}: no state that the leader had"

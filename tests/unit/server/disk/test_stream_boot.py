@@ -17,7 +17,7 @@ from penstock.server.boot.node import Node
 from penstock.streams.log import StreamLog
 from tests.patience import PATIENCE_S
 from tests.unit.broker.peer import publish
-from tests.unit.server.control.asked import questions
+from tests.unit.server.control.asked import asked as answered
 from tests.unit.server.wire import Wire, book_of, running
 
 
@@ -61,9 +61,9 @@ def test_a_stream_is_there_again(tmp_path: Path) -> None:
         async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
             assert stream(node).messages.ready_count() == 4
             assert node.keeping is not None and node.keeping.streams.count == 4
-            (row,) = json.loads(
-                msgspec.json.encode(questions(node.broker).answer({"op": "store"}))
-            )["vhosts"]
+            (row,) = json.loads(msgspec.json.encode(answered(node.broker, {"op": "store"})))[
+                "vhosts"
+            ]
             told = {key: row["streams"][0][key] for key in ("stream", "messages", "segments")}
             assert told == {"stream": "s", "messages": 4, "segments": 3}
             wire = await Wire.connect(node)
