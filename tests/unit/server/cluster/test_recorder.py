@@ -51,11 +51,14 @@ def bed(tmp_path: Path) -> Iterator[Bed]:
     made.close()
 
 
-def replay(ops: list[sim.Op], directory: RecordedDirectory, files: dict[int, File]) -> None:
-    """Do to `directory` what was done to a simulated disk."""
+def replay(
+    ops: list[sim.Op], directory: RecordedDirectory, files: dict[int, File], names: dict[int, str]
+) -> None:
+    """Do to `directory` what was done to a simulated disk. names: of `files`, as they are now."""
     for op in ops:
         if op.kind == sim.CREATE:
             files[op.node] = directory.create(op.name)
+            names[op.node] = op.name
         elif op.kind == sim.WRITE:
             assert files[op.node].write(op.at, op.data) == len(op.data)
         elif op.kind == sim.TRUNCATE:
@@ -64,8 +67,14 @@ def replay(ops: list[sim.Op], directory: RecordedDirectory, files: dict[int, Fil
             files[op.node].sync()
         elif op.kind == sim.REMOVE:
             directory.remove(op.name)
+            for node in [one for one, name in names.items() if name == op.name]:
+                del names[node]
         elif op.kind == sim.RENAME:
             directory.rename(op.name, op.new_name)
+            # As the store does: nobody goes on with a handle of the name before.
+            [moved] = [node for node, name in names.items() if name == op.name]
+            names[moved] = op.new_name
+            files[moved] = directory.open(op.new_name)
         else:
             directory.sync()
 
@@ -89,14 +98,16 @@ def test_every_prefix_of_a_history_is_a_directory_that_opens(
     monkeypatch.setattr(histories, "Rig", WithoutSpares)
     life = histories.HISTORIES[name]()
     files: dict[int, File] = {}
+    names: dict[int, str] = {}
     for node, (file_name, data) in enumerate(life.disk.image.items()):
         files[node] = bed.directory.create(file_name)
+        names[node] = file_name
         files[node].write(0, data)
     root = bed.root / FOLDER
     begun = len(bed.operations())
     images = [{path.name: path.read_bytes() for path in root.iterdir()}]
     for op in life.disk.ops:
-        replay([op], bed.directory, files)
+        replay([op], bed.directory, files, names)
         images.append({path.name: path.read_bytes() for path in root.iterdir()})
     assert len(images) > 10
     follower = FollowerFiles(tmp_path / "follower")
@@ -108,8 +119,7 @@ def test_every_prefix_of_a_history_is_a_directory_that_opens(
         follower.apply(one)
         if number + 1 < begun:
             continue
-        names = (follower.root / FOLDER).iterdir()
-        here = {path.name: path.read_bytes() for path in names}
+        here = {path.name: path.read_bytes() for path in (follower.root / FOLDER).iterdir()}
         if {ROSTER, f"{ROSTER}.new"} <= here.keys():
             # A renaming is recorded as a copy, and what was copied goes with the next operation.
             continue
