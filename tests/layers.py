@@ -48,6 +48,7 @@ LAYER_OF: Final = {
     "conformance/test_http_clients.py": CLIENTS,
     "conformance/test_http_contract.py": CLIENTS,
     "conformance/test_kombu.py": CLIENTS,
+    "unit/testing/test_plugin.py": CLIENTS,
     "conformance/test_perf.py": CLIENTS,
     "conformance/test_rate_limits.py": CLIENTS,
     "conformance/test_restart.py": CLIENTS,
@@ -67,6 +68,7 @@ LAYER_OF: Final = {
     # Bugs can only be planted in plain Python.
     "crash/test_planted_bugs.py": LONG,
     "crash/test_stream_crash_states.py": LONG,
+    "unit/server/cluster": DISK,
     "unit/server/disk/test_paged_start.py": DISK,
     "unit/server/disk/test_ruled_start.py": DISK,
     "unit/storage/check/test_check.py": DISK,
@@ -77,6 +79,7 @@ LAYER_OF: Final = {
     "unit/spark/report/test_whole_report.py": LONG,
     "unit/test_native_build.py": LONG,
     "simulation/test_attribution_lab.py": LONG,
+    "simulation/test_cluster.py": LONG,
     "simulation/test_cluster_bugs.py": LONG,
     "simulation/test_delay_bugs.py": LONG,
     "simulation/test_planted_bugs.py": LONG,

@@ -3,10 +3,13 @@
 import pytest
 
 from penstock.storage.log import log
+from penstock.storage.log.roster import Roster
 from tests.crash.histories import HISTORIES
 from tests.crash.life import Walk
 from tests.crash.planted import FLIPPED, PLANTED, SECOND_LIFE
 from tests.crash.rig import check_flips
+from tests.crash.test_roster import false_words
+from tests.crash.test_stream_crash_states import HISTORIES as STREAMS
 
 LEFT_OPEN = "ends at the first hole"
 """Shows only where segments are scanned."""
@@ -36,3 +39,9 @@ def test_it_is_found_by_flipped_bits(name: str, monkeypatch: pytest.MonkeyPatch)
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=r"bit [0-9]+ of"):
         check_flips(HISTORIES[history](), every=29, is_stopped=name != LEFT_OPEN)
+
+
+def test_a_roster_that_forgets_what_goes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Roster, "drop", lambda self, one, two: None)
+    assert false_words(HISTORIES["one_queue"]().disk)[1]
+    assert false_words(STREAMS["one"]().disk)[1]

@@ -105,12 +105,6 @@ def test_f14_nor_does_a_kill_of_streams(name: str) -> None:
     assert count > 10 and not found
 
 
-def test_f14_one_that_forgets_what_goes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Roster, "drop", lambda self, one, two: None)
-    assert false_words(HISTORIES["one_queue"]().disk)[1]
-    assert false_words(STREAMS["one"]().disk)[1]
-
-
 def test_f14_every_file_of_a_life_is_in_it() -> None:
     for rig in (HISTORIES["fan_out"](), STREAMS["several"]()):
         if isinstance(rig, StreamRig):
