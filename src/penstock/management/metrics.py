@@ -222,6 +222,15 @@ class Metrics:
         for row in node["held"]:
             held.add_metric([row["sender"], row["receiver"], row["reason"]], row["seconds"] / 10.0)
         yield held
+        expiry = GaugeMetricFamily(
+            "penstock_tls_certificate_expiry_seconds",
+            "Until the certificate of a port expires, below 0 once it has",
+            labels=["port"],
+        )
+        for one in node["listeners"]:
+            if one["certificate_s"] is not None:
+                expiry.add_metric([str(one["port"])], one["certificate_s"])
+        yield expiry
         yield counter(
             "penstock_scheduler_turns", "Turns that actors have had", node["machine"]["turns"]
         )
