@@ -61,7 +61,10 @@ def wrong_with(environment: Path, extras: set[str]) -> list[str]:
                 continue
             done = ask(environment, words, folder)
             said = (done.stdout + done.stderr).strip()
-            if done.returncode != status or f"penstock-mq[{extra}]" not in said or "\n" in said:
+            # `run` says what it is before it looks for what it needs.
+            lines = [line for line in said.splitlines() if not line.startswith("penstock ")]
+            named = f"penstock-mq[{extra}]"
+            if done.returncode != status or len(lines) != 1 or named not in lines[0]:
                 found.append(f"penstock {' '.join(words)} without {extra}: {said[-300:]}")
         if "demo" in extras and "spark" not in extras:
             done = ask(environment, WITHOUT_SPARK, folder)
