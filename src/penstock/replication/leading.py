@@ -15,14 +15,16 @@ FRAME_BYTES = 1_048_576
 
 
 class Progress:
-    """One follower. session: of its attach, 0 when it is not attached; asked_session: of the last
-    one it has asked for; sent_seq: last entry sent; acked_seq: where what is under way to it
-    begins; persisted_seq: last entry on its disk; is_whole: whether that counts."""
+    """One follower. identity: of its directory; session: of its attach, 0 when it is not attached;
+    asked_session: of the last one it has asked for; sent_seq: last entry sent; acked_seq: where
+    what is under way to it begins; persisted_seq: last entry on its disk; is_whole: whether that
+    counts."""
 
     __slots__ = (
         "acked_seq",
         "asked_session",
         "heard_ms",
+        "identity",
         "is_whole",
         "persisted_seq",
         "sent_seq",
@@ -32,6 +34,7 @@ class Progress:
     def __init__(self, now_ms: int) -> None:
         self.heard_ms = now_ms
         self.asked_session = 0
+        self.identity = ""
         self.detach()
 
     def detach(self) -> None:
@@ -171,10 +174,14 @@ class Leading:
             self.resyncing = ""
         self._marks.pop(self._mark_of(peer), None)
 
-    def attach(self, peer: str, frame: Attach, now_ms: int) -> None:
-        """Decide from where a follower gets entries, and begin."""
+    def attach(self, peer: str, frame: Attach, now_ms: int, identity: str = "") -> None:
+        """Decide from where a follower gets entries, and begin. identity: of its directory; with
+        another one than before it counts its sessions from the beginning."""
         one = self.progress.setdefault(peer, Progress(now_ms))
         one.heard_ms = now_ms
+        if one.identity != identity:
+            one.identity = identity
+            one.asked_session = 0
         if frame.session < one.asked_session:
             # It comes late, and the follower waits for the answer to a later one.
             return

@@ -384,7 +384,7 @@ class Member:
             if isinstance(frame, Ack):
                 self.leading.acknowledge(peer, frame)
             else:
-                self.leading.attach(peer, frame, self._now_ms)
+                self.leading.attach(peer, frame, self._now_ms, self._peers[peer].identity)
 
     # -- disk and broker -----------------------------------------------------------------------
 
