@@ -91,7 +91,9 @@ def test_a_single_brokers_directory_does_not_join(rig: ClusterRig, folder: Path)
     command[command.index("--cluster-listen") + 1] = "127.0.0.1:0"
     assert "single node's data" in refused(command)
     after = files(data)
-    assert all(after[key] == value for key, value in before.items())
+    # Who has looked into it holds the lock, and SQLite has files of its own beside the catalogue.
+    changed = [key for key, value in before.items() if after.get(key) != value]
+    assert not [one for one in changed if not one.endswith(("lock", "-wal", "-shm"))], changed
 
 
 def test_a_nodes_directory_is_no_single_brokers_until_it_leaves(

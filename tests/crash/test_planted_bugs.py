@@ -30,7 +30,7 @@ def test_it_is_found_by_crash_states(name: str, monkeypatch: pytest.MonkeyPatch)
     plant(monkeypatch)
     with pytest.raises(AssertionError, match="after operation"):
         walk = Walk(seed=3, random_count=4, second_every=5 if name in SECOND_LIFE else 0)
-        walk.along(HISTORIES[history](), limit=40)
+        walk.along(HISTORIES[history](), limit=100 if history == "grouped" else 40)
 
 
 @pytest.mark.parametrize("name", FLIPPED)
