@@ -1,8 +1,8 @@
 """Makes the web site of the pages below docs/: `make site`, then open site/index.html.
 
-The five parts and their order are those of docs/README.md, the only place that lists the pages. Pages
-are built from copies, since the project's other pages (README, CHANGELOG …) are linked to and belong
-to it. Nothing is loaded from the network, neither to build the site nor to read it.
+The five parts and their order are those of docs/README.md, the only place that lists the pages.
+Pages are built from copies, since the project's other pages (README, CHANGELOG …) are linked to and
+belong to it. Nothing is loaded from the network, neither to build the site nor to read it.
 """
 
 import re
@@ -13,7 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 INDEX = ROOT / "docs" / "README.md"
-BESIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "native_build.py", "tests/layers.py")
+BESIDE = (
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
+    *("native_build.py", "tests/layers.py"),
+)
 FOLDERS = ("docs", "packaging", "bench", "examples")
 ROW = re.compile(r"^\| \[([^\]]+)\]\(([^)]+)\) \|")
 SETTINGS = """\

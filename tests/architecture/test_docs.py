@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from scripts.web_site import parts
 from scripts.state_machines_page import page as state_machines
+from scripts.web_site import parts
 from tests.architecture.house import PACKAGE, REPOSITORY
 
 INSTALLED = re.compile(r"(?:pip install|uvx --from (?!\.))[^\n`]*?[\s'\"]penstock(?![-\w/.])")
