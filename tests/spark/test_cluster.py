@@ -14,7 +14,7 @@ from penstock.spark.java import JavaHome
 from penstock.spark.tables.loading import load_tables
 from penstock.spark.tables.store import existing_store
 from tests.spark import oracle
-from tests.spark.cluster import spark_environment, standalone
+from tests.spark.cluster import pyspark_home, standalone
 from tests.spark.synthetic import World, write_world
 from tests.spark.through_amqp import publish, queue_at, read_stream
 
@@ -61,12 +61,16 @@ def test_connector_and_sweep_on_a_standalone_cluster(
 
 
 def test_connector_and_sweep_on_processes_of_this_machine(
-    java: JavaHome, penstock_url: str, tmp_path: Path
+    java: JavaHome, penstock_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = Path(spark_environment("")["SPARK_HOME"]) / "work"
-    before = work.exists()
+    work = Path(pyspark_home()) / "work"
+    before = set(work.glob("*"))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
     run_job("local-cluster[2,1,1024]", penstock_url, tmp_path / "state")
-    assert work.exists() == before, "executors have left their files in the environment"
+    assert set(work.glob("*")) == before, "executors have put files into the environment"
+    assert not list(scratch.glob("penstock-spark-*")), "they stay in TMPDIR"
 
 
 def test_the_pipeline_makes_the_same_tables_on_a_cluster(java: JavaHome, tmp_path: Path) -> None:
