@@ -323,7 +323,8 @@ def _java_options(scratch: str) -> str:
         "appender.stderr.name = stderr\n"
         "appender.stderr.target = SYSTEM_ERR\n"
         "appender.stderr.layout.type = PatternLayout\n"
-        "appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n\n",
+        # The exception goes to whoever waits for the query, with all of its lines.
+        "appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{5}\n",
         encoding="utf-8",
     )
     return (
