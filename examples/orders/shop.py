@@ -121,8 +121,9 @@ def bad(run: str, number: int) -> bytes:
 
 
 def bill_orders(channel: Any, given: argparse.Namespace) -> None:
-    """Until there was no invoice for so many seconds, and none waits. A line is on the disk before its invoice is
-    acknowledged; what the accountant cannot bill is rejected, and so becomes a dead letter."""
+    """Until there was no invoice for so many seconds, and none waits. A line is on the disk before
+    its invoice is acknowledged; what the accountant cannot bill is rejected, and so becomes a dead
+    letter."""
     channel.basic_qos(prefetch_count=100)
     billed = refused = 0
     with given.file.open("a", encoding="utf-8") as book:

@@ -174,11 +174,11 @@ def killed(folder: Path, kills: int, dice: Random, say: Callable[[str], None]) -
                         os.kill(dice.choice(found), signal.SIGKILL)
                     done[kind] += 1
                     time.sleep(0.3)
-                    pipeline.look()
                     count, told = sum(done.values()), pipeline.batches
+                    if count < kills:
+                        # The next life after the last kill is the run below.
+                        pipeline.look()
                     say(f"{count}: {kind}; {told} batches, {pipeline.lives} lives")
-                pipeline.wait_for_a_batch()
-                pipeline.look()
         finally:
             pipeline.end()
         # What the broker puts in once a second; then one run that ends by itself.

@@ -104,8 +104,9 @@ class AmqpDataSource(DataSource):
         return BatchWriter(options, plan)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """For `df.writeStream`; Spark asks for one in every batch. Raises: OperatorError; ClientError
-        for what the broker refuses."""
+        """For `df.writeStream`; Spark asks for one in every batch.
+
+        Raises: OperatorError; ClientError for what the broker refuses."""
         from penstock.spark.connector.sink.sink import StreamWriter, check_query, make_sink
 
         options, plan = make_sink(dict(self.options), schema, overwrite, self.application)

@@ -36,7 +36,6 @@ from penstock.spark.connector.sink.committer import (
 from penstock.spark.connector.sink.messages import NO_ORIGIN, Origin, RowPlan, plan_rows
 from penstock.spark.connector.sink.publisher import publish_rows, stage_rows
 
-
 QUIET_S: Final = 10.0
 SEEN_MOST: Final = 64
 """Queries of one process; of more, those are looked at in each batch."""
