@@ -40,6 +40,9 @@ export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both would let something else than the prepared environment be imported.
 unexport PYTHONPATH PYTHONHOME
+# With it every broker and command of a test, and each Python of Spark, compiles what it imports anew:
+# 0.7 s of a processor for `penstock serve` instead of 0.15 s.
+unexport PYTHONDONTWRITEBYTECODE
 
 RUN := .venv
 TEST := .venv-test

@@ -197,7 +197,7 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
             # With a long TMPDIR the session would not start.
             builder = builder.config("spark.python.unix.domain.socket.enabled", "false")
         try:
-            with _work_elsewhere(master):
+            with _own_home():
                 session = builder.getOrCreate()
         except Exception as fault:
             # PySpark raises its own and py4j's errors here, with the JVM's reason on stderr only.
@@ -234,18 +234,10 @@ def is_local_cluster(master: str) -> bool:
 
 
 @contextmanager
-def _work_elsewhere(master: str) -> Iterator[None]:
-    """A JVM that starts in this block keeps the work of `local-cluster` out of the environment.
-
-    Workers of `local-cluster` have no setting for logs and files of their executors, and do not
-    look at SPARK_WORKER_DIR: these are in $SPARK_HOME/work, usually inside the installed package,
-    which may be read-only or have other applications. So SPARK_HOME is another name of the same.
-    """
-    if not is_local_cluster(master):
-        yield
-        return
+def _own_home() -> Iterator[None]:
+    """A JVM that starts in this block has a SPARK_HOME of its own, another name of the same."""
     given = os.environ.get("SPARK_HOME")
-    os.environ["SPARK_HOME"] = _home_with_own_work(_find_spark_home())
+    os.environ["SPARK_HOME"] = _linked_home(_find_spark_home())
     try:
         yield
     finally:
@@ -256,15 +248,42 @@ def _work_elsewhere(master: str) -> Iterator[None]:
 
 
 @functools.cache
-def _home_with_own_work(home: str) -> str:
-    """A directory of this process's with everything that is in `home`, but its own `work`. It is
-    there until the process ends, as long as the JVM that knows it."""
-    own = tempfile.mkdtemp(prefix="penstock-spark-home-")
+def _linked_home(given: str) -> str:
+    """A directory of this process's with links to everything that is in `given`, but for two. It is
+    there until the process ends, as long as the JVM that knows it.
+
+    `work` is its own: workers of `local-cluster` keep logs and files of their executors there, in
+    the installed package as a rule, which may be read-only, or have another application's. They
+    have no setting for that, and do not look at SPARK_WORKER_DIR.
+
+    `python/lib/pyspark.zip` is a directory with the same modules. Python keeps nothing that it has
+    compiled of a file in an archive, so each process that Spark starts would compile PySpark: 0.3 s
+    of a processor, for some eight kinds of them.
+    """
+    home, own = Path(given).resolve(), Path(tempfile.mkdtemp(prefix="penstock-spark-home-"))
     atexit.register(shutil.rmtree, own, ignore_errors=True)
-    for one in Path(home).resolve().iterdir():
-        if one.name != "work":
-            Path(own, one.name).symlink_to(one)
-    return own
+    _link_all(home, own, ("work", "python"))
+    if (home / "python" / "lib").is_dir():
+        _link_all(home / "python", own / "python", ("lib",))
+        _link_all(home / "python" / "lib", own / "python" / "lib", ("pyspark.zip",))
+        archive = own / "python" / "lib" / "pyspark.zip"
+        # As pip installs it, and as it is in a distribution of Spark.
+        packages = (home, home / "python" / "pyspark")
+        found = next((one for one in packages if (one / "daemon.py").is_file()), None)
+        if found is None:
+            archive.symlink_to(home / "python" / "lib" / archive.name)
+        else:
+            archive.mkdir()
+            (archive / "pyspark").symlink_to(found)
+    return str(own)
+
+
+def _link_all(directory: Path, own: Path, without: tuple[str, ...]) -> None:
+    """Links in `own` to everything in `directory` but some names."""
+    own.mkdir(exist_ok=True)
+    for one in directory.iterdir():
+        if one.name not in without:
+            (own / one.name).symlink_to(one)
 
 
 def _work_of(session: SparkSession) -> Path:
