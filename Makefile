@@ -40,9 +40,6 @@ export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both would let something else than the prepared environment be imported.
 unexport PYTHONPATH PYTHONHOME
-# With it every broker and command of a test, and each Python of Spark, compiles what it imports anew:
-# 0.7 s of a processor for `penstock serve` instead of 0.15 s.
-unexport PYTHONDONTWRITEBYTECODE
 
 RUN := .venv
 TEST := .venv-test
@@ -50,6 +47,10 @@ COMPILED := .venv-compiled
 LOCK := .venv-lock
 BARE := .venv-bare
 WHEEL := .venv-wheel
+
+# Where a machine sets that variable, each Python of Spark and each broker compiles all it imports
+# anew: 0.7 s of a processor for `penstock serve` instead of 0.15 s.
+CACHED := env -u PYTHONDONTWRITEBYTECODE
 
 EXTRAS := demo,spark,spark-jre,pipelines,tls,oauth,management,cluster
 SPARK_VERSIONS ?= 4.0 4.1 4.2
@@ -104,10 +105,10 @@ test-clients: $(COMPILED)/.stamp
 	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest --layer clients $(WORKERS) $(PYTEST_ARGS)
 
 test-spark: $(TEST)/.stamp
-	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer spark $(WORKERS) $(PYTEST_ARGS)
+	$(CACHED) PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer spark $(WORKERS) $(PYTEST_ARGS)
 
 test-long: $(TEST)/.stamp
-	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer long $(WORKERS) $(PYTEST_ARGS)
+	$(CACHED) PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer long $(WORKERS) $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED)/.stamp
 	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest --layer compiled $(WORKERS) $(PYTEST_ARGS)
