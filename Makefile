@@ -49,6 +49,10 @@ LOCK := .venv-lock
 BARE := .venv-bare
 WHEEL := .venv-wheel
 
+# Where a machine sets that variable, each Python of Spark and each broker compiles all it imports
+# anew: 0.7 s of a processor for `penstock serve` instead of 0.15 s.
+CACHED := env -u PYTHONDONTWRITEBYTECODE
+
 EXTRAS := demo,spark,spark-jre,pipelines,tls,oauth,management,cluster
 SPARK_VERSIONS ?= 4.0 4.1 4.2
 SOURCES := $(shell find src/penstock examples -type f -not -name '*.pyc')
@@ -102,10 +106,10 @@ test-clients: $(COMPILED)/.stamp
 	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest --layer clients $(WORKERS) $(PYTEST_ARGS)
 
 test-spark: $(TEST)/.stamp
-	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer spark $(WORKERS) $(PYTEST_ARGS)
+	$(CACHED) PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer spark $(WORKERS) $(PYTEST_ARGS)
 
 test-long: $(TEST)/.stamp
-	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer long $(WORKERS) $(PYTEST_ARGS)
+	$(CACHED) PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer long $(WORKERS) $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED)/.stamp
 	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest --layer compiled $(WORKERS) $(PYTEST_ARGS)

@@ -90,9 +90,7 @@ LAYER_OF: Final = {
     "spark/test_cluster.py": LONG,
     "spark/test_connect.py": LONG,
     "spark/test_local_cluster.py": LONG,
-    "spark/test_orders_declared.py": LONG,
     "spark/test_orders_long.py": LONG,
-    "spark/test_versions.py": LONG,
 }
 
 COMPILED_TOO: Final = (

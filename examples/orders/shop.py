@@ -121,14 +121,17 @@ def bad(run: str, number: int) -> bytes:
 
 
 def bill_orders(channel: Any, given: argparse.Namespace) -> None:
-    """Until there was no invoice for so many seconds. A line is on the disk before its invoice is
-    acknowledged; what the accountant cannot bill is rejected, and so becomes a dead letter."""
+    """Until there was no invoice for so many seconds, and none waits. A line is on the disk before
+    its invoice is acknowledged; what the accountant cannot bill is rejected, and so becomes a dead
+    letter."""
     channel.basic_qos(prefetch_count=100)
     billed = refused = 0
     with given.file.open("a", encoding="utf-8") as book:
         for method, _, body in channel.consume("invoices", inactivity_timeout=given.idle):
             if method is None:
-                break
+                if waiting(channel, "invoices") == 0:
+                    break
+                continue
             invoice = json.loads(body)
             if invoice["currency"] not in BILLED:
                 channel.basic_reject(method.delivery_tag, requeue=False)
@@ -142,11 +145,19 @@ def bill_orders(channel: Any, given: argparse.Namespace) -> None:
     print(f"billed {billed} invoices, refused {refused}")
 
 
+def waiting(channel: Any, queue: str) -> int:
+    """How many messages are ready in `queue`."""
+    count: int = channel.queue_declare(queue, passive=True).method.message_count
+    return count
+
+
 def show_dead(channel: Any, given: argparse.Namespace) -> None:
     """Looks only: what is not acknowledged goes back."""
     reasons = Counter[str]()
-    for method, properties, _ in channel.consume("dead", inactivity_timeout=1.0):
+    for _ in range(waiting(channel, "dead")):
+        method, properties, _ = channel.basic_get("dead")
         if method is None:
+            # Somebody else has taken it.
             break
         headers = properties.headers or {}
         refused = "x-death" in headers

@@ -19,14 +19,19 @@ MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 
 
-def spark_environment(java_home: str) -> dict[str, str]:
-    """For processes of Spark's that know nothing of this package: a session has to bring it."""
+def pyspark_home() -> str:
+    """Spark's own directory, in the environment."""
     import pyspark
 
+    return str(Path(pyspark.__file__).parent)
+
+
+def spark_environment(java_home: str) -> dict[str, str]:
+    """For processes of Spark's that know nothing of this package: a session has to bring it."""
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     return environment | {
         "JAVA_HOME": java_home,
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_HOME": pyspark_home(),
         "PYSPARK_PYTHON": sys.executable,
     }
 

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -149,9 +149,15 @@ def load(url: str, dice: Random) -> Iterator[None]:
         thread.join()
 
 
-def killed(folder: Path, kills: int, dice: Random, say: Callable[[str], None]) -> Counter[str]:
-    """Kill `kills` processes; how many of each kind. Raises: AssertionError when a table is not
-    that of the oracle."""
+def killed(
+    folder: Path,
+    kills: int,
+    dice: Random,
+    say: Callable[[str], None],
+    victims: Sequence[str] = VICTIMS,
+) -> Counter[str]:
+    """Kill `kills` processes of some kinds; how many of each. Raises: AssertionError when a table
+    is not that of the oracle."""
     tables, done = folder / "tables", Counter[str]()
     with MortalBroker(folder / "broker", "--event-stream") as broker:
         pipeline = Pipeline(broker.url, tables, folder)
@@ -163,7 +169,7 @@ def killed(folder: Path, kills: int, dice: Random, say: Callable[[str], None]) -
                         pipeline.wait_for_a_batch()
                     time.sleep(dice.uniform(0.0, 4.0))
                     kind = dice.choice(
-                        [one for one in VICTIMS if done[one] <= kills // len(VICTIMS)]
+                        [one for one in victims if done[one] <= kills // len(victims)]
                     )
                     if kind == BROKER:
                         broker.again()
@@ -174,11 +180,11 @@ def killed(folder: Path, kills: int, dice: Random, say: Callable[[str], None]) -
                         os.kill(dice.choice(found), signal.SIGKILL)
                     done[kind] += 1
                     time.sleep(0.3)
-                    pipeline.look()
                     count, told = sum(done.values()), pipeline.batches
+                    if count < kills:
+                        # The next life after the last kill is the run below.
+                        pipeline.look()
                     say(f"{count}: {kind}; {told} batches, {pipeline.lives} lives")
-                pipeline.wait_for_a_batch()
-                pipeline.look()
         finally:
             pipeline.end()
         # What the broker puts in once a second; then one run that ends by itself.

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,9 @@ trap 'for job in $(jobs -p); do kill -9 -- -$job; done' EXIT
 """
 """Jobs have process groups of their own, as in a terminal, and end with the shell."""
 
+Between = Mapping[str, str]
+BETWEEN: Final[Between] = {}
+
 
 def sections() -> dict[str, str]:
     """The commands of each section, by its title."""
@@ -30,14 +34,18 @@ def sections() -> dict[str, str]:
     return {title: commands for title, commands in found.items() if commands}
 
 
-def follow(titles: list[str], folder: Path, seconds: float) -> str:
+def follow(titles: list[str], folder: Path, seconds: float, between: Between = BETWEEN) -> str:
     """What the commands of these sections print, with `folder` for /tmp/orders and another port.
 
+    between: some of one's own, before the first line that begins so.
     Raises: subprocess.TimeoutExpired with nothing left running.
     """
     port = free_port()
     commands = sections()
     script = SHELL + "".join(f"echo '## {title}'\n{commands[title]}" for title in titles)
+    for line, more in between.items():
+        assert f"\n{line}" in script, f"no line of the page begins with {line}"
+        script = script.replace(f"\n{line}", f"\n{more}{line}", 1)
     script = script.replace(FOLDER, str(folder))
     script = re.sub(r"penstock (serve|why)", rf"penstock \1 --port {port}", script)
     clone = folder / "clone"

@@ -6,6 +6,7 @@ Each test starts several Java machines, which takes a minute, so it is the long 
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from penstock.spark.java import JavaHome
 from penstock.spark.tables.loading import load_tables
 from penstock.spark.tables.store import existing_store
 from tests.spark import oracle
-from tests.spark.cluster import spark_environment, standalone
+from tests.spark.cluster import pyspark_home, standalone
 from tests.spark.synthetic import World, write_world
 from tests.spark.through_amqp import publish, queue_at, read_stream
 
@@ -53,27 +54,37 @@ def run_job(master: str, url: str, folder: Path) -> None:
         assert channel.declare_queue(queue, passive=True).message_count == 0
 
 
-def test_connector_and_sweep_on_a_standalone_cluster(
-    java: JavaHome, penstock_url: str, tmp_path: Path
-) -> None:
-    with standalone(java.home, tmp_path) as master:
-        run_job(master, penstock_url, tmp_path / "state")
-
-
+@pytest.mark.usefixtures("java")
 def test_connector_and_sweep_on_processes_of_this_machine(
-    java: JavaHome, penstock_url: str, tmp_path: Path
+    penstock_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = Path(spark_environment("")["SPARK_HOME"]) / "work"
-    before = work.exists()
+    work = Path(pyspark_home()) / "work"
+    before = set(work.glob("*"))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
     run_job("local-cluster[2,1,1024]", penstock_url, tmp_path / "state")
-    assert work.exists() == before, "executors have left their files in the environment"
+    assert set(work.glob("*")) == before, "executors have put files into the environment"
+    assert not list(scratch.glob("penstock-spark-*")), "they stay in TMPDIR"
 
 
-def test_the_pipeline_makes_the_same_tables_on_a_cluster(java: JavaHome, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def master(java: JavaHome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a standalone cluster for the tests of this file."""
+    with standalone(java.home, tmp_path_factory.mktemp("cluster")) as url:
+        yield url
+
+
+def test_connector_and_sweep_on_a_standalone_cluster(
+    master: str, penstock_url: str, tmp_path: Path
+) -> None:
+    run_job(master, penstock_url, tmp_path / "state")
+
+
+def test_the_pipeline_makes_the_same_tables_on_a_cluster(master: str, tmp_path: Path) -> None:
     write_world(tmp_path / "in", World(seed=21))
-    with standalone(java.home, tmp_path) as master:
-        command = ("penstock.cli.main", "pipeline", "run", "--input", str(tmp_path / "in"))
-        assert master in run(*command, "--tables", str(tmp_path / "tables"), "--master", master)
+    command = ("penstock.cli.main", "pipeline", "run", "--input", str(tmp_path / "in"))
+    assert master in run(*command, "--tables", str(tmp_path / "tables"), "--master", master)
     expected = oracle.of_directory(tmp_path / "in", 10**9)
     for name, found, twin in zip(
         expected._fields, load_tables(existing_store(tmp_path / "tables")), expected, strict=True

@@ -157,7 +157,7 @@ def test_killed_again_and_again(broker_url: str, tmp_path: Path) -> None:
     with queue_at(broker_url) as (channel, queue):
         given = options(broker_url, queue, maxOffsetsPerTrigger="50", prefetch="100")
         published = kills = 0
-        while kills < 6:
+        while kills < 4:
             with reading(tmp_path, given):
                 publish(channel, queue, published, 200)
                 published += 200

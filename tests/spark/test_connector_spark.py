@@ -200,6 +200,28 @@ def test_what_the_broker_refuses_is_said_before_anything_starts(
         assert str(raised.value).count("\n") < 2
 
 
+def test_what_the_broker_refuses_a_sink_is_said_before_its_first_task(
+    session: Any, penstock_url: str, tmp_path: Path
+) -> None:
+    """By the query, once; rows that reach no queue would be found by each attempt of each task."""
+    queue = f"refused.{os.getpid()}"
+    fill(penstock_url, queue, 0)
+    for number, (given, words) in enumerate(
+        (
+            ({"routingKey": "no.such.queue"}, "404 NOT_FOUND"),
+            ({"routingKey": queue, "password": "wrong"}, "403 ACCESS_REFUSED"),
+        )
+    ):
+        source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+        writer = source.selectExpr("string(value) AS body").writeStream.format("amqp")
+        state = str(tmp_path / str(number))
+        writer = writer.options(url=penstock_url, checkpointLocation=state, **given)
+        with pytest.raises(Exception, match=words) as raised:
+            writer.trigger(availableNow=True).start().awaitTermination()
+        text = str(raised.value)
+        assert "Traceback" not in text and text.index(words) < 400, "the sentence first"
+
+
 def test_what_is_found_when_a_query_starts_is_not_lost(
     session: Any, penstock_url: str, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from tests.spark.mortal import MortalBroker
 from tests.spark.through_amqp import publish, queue_at, read_stream
 
 pytestmark = IN_SPARK
+KILLS = int(os.environ.get("PENSTOCK_SPARK_KILLS", "1"))
 STREAM = {"x-queue-type": "stream"}
 
 
@@ -148,7 +149,7 @@ def test_driver_and_broker_are_killed(session: Any, tmp_path: Path) -> None:
 
     sent = 0
     with MortalBroker(tmp_path / "broker") as broker:
-        for _ in range(2):
+        for _ in range(KILLS):
             broker.publish(sent, 400)
             sent += 400
             with (tmp_path / "driver.txt").open("ab") as errors:
@@ -160,6 +161,7 @@ def test_driver_and_broker_are_killed(session: Any, tmp_path: Path) -> None:
                 )
             try:
                 assert driver.stdout is not None
+                # Two batches are through, and a third is on its way.
                 assert driver.stdout.readline() + driver.stdout.readline() == b"batch\nbatch\n"
                 broker.again()
             finally:
@@ -169,3 +171,5 @@ def test_driver_and_broker_are_killed(session: Any, tmp_path: Path) -> None:
         run_until(query, lambda: len(bodies(session, tmp_path)) >= sent)
         assert json.loads(query.lastProgress.json)["sources"][0]["endOffset"]["number"] == sent
     assert bodies(session, tmp_path) == list(range(sent))
+    rows = session.read.parquet(str(tmp_path / "rows")).collect()
+    assert sorted(row.offset for row in rows) == list(range(sent))

@@ -104,10 +104,15 @@ class AmqpDataSource(DataSource):
         return BatchWriter(options, plan)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """For `df.writeStream`. Raises: OperatorError."""
-        from penstock.spark.connector.sink.sink import StreamWriter, make_sink
+        """For `df.writeStream`; Spark asks for one in every batch.
 
-        return StreamWriter(*make_sink(dict(self.options), schema, overwrite, self.application))
+        Raises: OperatorError; ClientError for what the broker refuses."""
+        from penstock.spark.connector.sink.sink import StreamWriter, check_query, make_sink
+
+        options, plan = make_sink(dict(self.options), schema, overwrite, self.application)
+        writer = StreamWriter(options, plan)
+        check_query(options, plan)
+        return writer
 
     def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         """Raises: OperatorError, ClientError."""

@@ -12,6 +12,8 @@ from which the master is reached is. Spark would try an absent master for a minu
 with Java's words, and wait for absent workers for ever; both are asked for first.
 """
 
+import atexit
+import functools
 import logging
 import os
 import re
@@ -27,6 +29,7 @@ from typing import Any, Final
 
 import pyspark
 from py4j.protocol import Py4JError
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 import penstock
@@ -55,6 +58,11 @@ LATENCY_SETTINGS: Final[dict[str, str]] = {
 """What halves a micro-batch: no delayed acknowledgements of TCP between Java and Python, which
 Spark 4.0 cannot avoid, and checkpoint files without a process for each, which is for checkpoints on
 a local disk."""
+
+_SOCKET_PATH_BYTES_MAX: Final = 103
+"""Of a Unix socket's path on macOS; Linux allows 107. Source: sys/un.h of both."""
+_SOCKET_NAME_BYTES: Final = 43
+"""Of a slash, a dot, a UUID and .sock: PySpark's name for a socket below a directory."""
 
 KEPT_BYTES: Final = 512 << 20
 WORKER_MEMORY: Final[dict[str, str]] = {
@@ -185,8 +193,12 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
             .config("spark.executorEnv.PYTHONPATH", _package_root())
             .config("spark.driver.extraJavaOptions", _java_options(scratch))
         )
+        if len(os.fsencode(scratch)) + _SOCKET_NAME_BYTES > _SOCKET_PATH_BYTES_MAX:
+            # With a long TMPDIR the session would not start.
+            builder = builder.config("spark.python.unix.domain.socket.enabled", "false")
         try:
-            session = builder.getOrCreate()
+            with _own_home():
+                session = builder.getOrCreate()
         except Exception as fault:
             # PySpark raises its own and py4j's errors here, with the JVM's reason on stderr only.
             raise OperatorError(
@@ -194,6 +206,7 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
                 "try another Java (JAVA_HOME)"
             ) from fault
         application = session.sparkContext.applicationId
+        work = _work_of(session)
         session.sparkContext.setLogLevel("ERROR")
         leave_out_checksums(session)
         try:
@@ -211,14 +224,79 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
             # Nothing to stop where the signal has ended the JVM too, as that of a process group.
             with suppress(Py4JError, OSError):
                 session.stop()
-            if master.startswith("local-cluster"):
-                remove_work(Path(pyspark.__file__).parent / "work", application)
+            if is_local_cluster(master):
+                remove_work(work, application)
+
+
+def is_local_cluster(master: str) -> bool:
+    """Whether `master` and workers are in the driver's JVM, and executors are processes below."""
+    return master.startswith("local-cluster")
+
+
+@contextmanager
+def _own_home() -> Iterator[None]:
+    """A JVM that starts in this block has a SPARK_HOME of its own, another name of the same."""
+    given = os.environ.get("SPARK_HOME")
+    os.environ["SPARK_HOME"] = _linked_home(_find_spark_home())
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ["SPARK_HOME"]
+        else:
+            os.environ["SPARK_HOME"] = given
+
+
+@functools.cache
+def _linked_home(given: str) -> str:
+    """A directory of this process's with links to everything that is in `given`, but for two. It is
+    there until the process ends, as long as the JVM that knows it.
+
+    `work` is its own: workers of `local-cluster` keep logs and files of their executors there, in
+    the installed package as a rule, which may be read-only, or have another application's. They
+    have no setting for that, and do not look at SPARK_WORKER_DIR.
+
+    `python/lib/pyspark.zip` is a directory with the same modules. Python keeps nothing that it has
+    compiled of a file in an archive, so each process that Spark starts would compile PySpark: 0.3 s
+    of a processor, for some eight kinds of them.
+    """
+    home, own = Path(given).resolve(), Path(tempfile.mkdtemp(prefix="penstock-spark-home-"))
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    _link_all(home, own, ("work", "python"))
+    if (home / "python" / "lib").is_dir():
+        _link_all(home / "python", own / "python", ("lib",))
+        _link_all(home / "python" / "lib", own / "python" / "lib", ("pyspark.zip",))
+        archive = own / "python" / "lib" / "pyspark.zip"
+        # As pip installs it, and as it is in a distribution of Spark.
+        packages = (home, home / "python" / "pyspark")
+        found = next((one for one in packages if (one / "daemon.py").is_file()), None)
+        if found is None:
+            archive.symlink_to(home / "python" / "lib" / archive.name)
+        else:
+            archive.mkdir()
+            (archive / "pyspark").symlink_to(found)
+    return str(own)
+
+
+def _link_all(directory: Path, own: Path, without: tuple[str, ...]) -> None:
+    """Links in `own` to everything in `directory` but some names."""
+    own.mkdir(exist_ok=True)
+    for one in directory.iterdir():
+        if one.name not in without:
+            (own / one.name).symlink_to(one)
+
+
+def _work_of(session: SparkSession) -> Path:
+    """Where `local-cluster` keeps files of executors. A JVM that was there before `open_session`
+    has its own SPARK_HOME, or none and its working directory."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None, "a session that runs has a JVM"
+    home: str = jvm.System.getenv("SPARK_HOME") or "."
+    return Path(home, "work")
 
 
 def remove_work(work: Path, application: str) -> None:
-    """Remove what the workers of `local-cluster` have left of `application`: they keep logs and
-    files of their executors in Spark's own directory, that of the installed package, and do not
-    look at SPARK_WORKER_DIR."""
+    """Remove what executors of `application` have left below `work`."""
     shutil.rmtree(work / application, ignore_errors=True)
     with suppress(OSError):
         # Unless another application has something there.
@@ -264,7 +342,8 @@ def _java_options(scratch: str) -> str:
         "appender.stderr.name = stderr\n"
         "appender.stderr.target = SYSTEM_ERR\n"
         "appender.stderr.layout.type = PatternLayout\n"
-        "appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n\n",
+        # The exception goes to whoever waits for the query, with all of its lines.
+        "appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{5}\n",
         encoding="utf-8",
     )
     return (

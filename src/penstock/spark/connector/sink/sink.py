@@ -7,10 +7,12 @@ all of them visible at once (see publisher). Otherwise the broker has confirmed 
 published stays published, and comes again with the next attempt.
 """
 
+import math
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -33,6 +35,12 @@ from penstock.spark.connector.sink.committer import (
 )
 from penstock.spark.connector.sink.messages import NO_ORIGIN, Origin, RowPlan, plan_rows
 from penstock.spark.connector.sink.publisher import publish_rows, stage_rows
+
+QUIET_S: Final = 10.0
+SEEN_MOST: Final = 64
+"""Queries of one process; of more, those are looked at in each batch."""
+_seen_s: dict[tuple[SinkOptions, RowPlan], float] = {}
+"""When their last batches were, in order."""
 
 
 class Written(WriterCommitMessage):
@@ -227,6 +235,20 @@ def check_sink(options: SinkOptions, plan: RowPlan) -> None:
             connection.channel().declare_queue(options.routing_key, passive=True)
 
     first_look(options.endpoint, "sink, driver", look)
+
+
+def check_query(options: SinkOptions, plan: RowPlan) -> None:
+    """As `check_sink`, for a query that begins: one whose last batch is QUIET_S ago, or was no
+    batch of this process. Otherwise four attempts of each task would say it, a stack of Java's
+    calls behind each. Raises: OperatorError, ClientError."""
+    key, now_s = (options, plan), time.monotonic()
+    last_s = _seen_s.pop(key, -math.inf)
+    if now_s - last_s > QUIET_S:
+        check_sink(options, plan)
+    while len(_seen_s) >= SEEN_MOST:
+        # The one that was seen first.
+        del _seen_s[next(iter(_seen_s))]
+    _seen_s[key] = time.monotonic()
 
 
 def origin() -> Origin:
