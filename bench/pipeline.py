@@ -63,15 +63,33 @@ def check(job: SparkJob, count: int) -> int:
     return counts.event_count
 
 
-def worked_s() -> float:
-    """Processor seconds so far of this process, Java and its workers, also those that ended."""
+def worked_by() -> dict[str, float]:
+    """Processor seconds so far of the driver's Python and its JVM, and of the JVMs and the Python
+    workers of executors, also of those that ended. Tasks of `local` run in the driver's JVM."""
     me = psutil.Process()
-    total = 0.0
+    drivers = [one for one in me.children() if is_java(one)]
+    found = dict.fromkeys(("driver_python", "driver_jvm", "executor_jvms", "python_workers"), 0.0)
     for one in (me, *me.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):
             spent = one.cpu_times()
-            total += spent.user + spent.system + spent.children_user + spent.children_system
-    return total
+            key = "executor_jvms" if is_java(one) else "python_workers"
+            if one == me or one in drivers:
+                key = "driver_python" if one == me else "driver_jvm"
+            found[key] += spent.user + spent.system
+            found["python_workers"] += spent.children_user + spent.children_system
+    return found
+
+
+def worked_s() -> float:
+    """All of them."""
+    return sum(worked_by().values())
+
+
+def is_java(process: psutil.Process) -> bool:
+    """False for one that has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return "java" in process.name()
+    return False
 
 
 @contextlib.contextmanager

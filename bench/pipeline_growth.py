@@ -16,7 +16,8 @@ ratios say much, and processor seconds.
     memory      the driver of local-cluster[2,1,1024], so that no task runs in it: the most its JVM
                 and its Python had in memory, the most its heap had, and what was left of that after
                 a collection at the end.
-    executors   the same events in turns, one, two, two, one executor of one core.
+    executors   the same events in turns, one, two, two, one executor of one core; with --pinned
+                each executor has one processor, else the only one takes up to two of them.
     costs       what the tasks of each step of a backlog took, by Spark's own counts.
 """
 
@@ -30,7 +31,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +42,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from bench.machine import describe
-from bench.pipeline import BUCKET_NS, SMOKE_EVENTS, check, warm_session, worked_s
+from bench.pipeline import BUCKET_NS, SMOKE_EVENTS, check, is_java, warm_session, worked_by
 from bench.pipeline_events import SHAPES, write_events
 from bench.pipeline_shares import shares
 from bench.pipeline_sustained import sustained
@@ -97,7 +98,7 @@ class Watch(threading.Thread):
         """Until `stop`."""
         me = psutil.Process()
         while not self._is_over.wait(LOOK_S):
-            jvms = [one for one in me.children() if "java" in _name(one)]
+            jvms = [one for one in me.children() if is_java(one)]
             known = {me.pid, *(one.pid for one in jvms)}
             others = [one for one in me.children(recursive=True) if one.pid not in known]
             for key, processes in (
@@ -115,13 +116,6 @@ class Watch(threading.Thread):
         return self.most
 
 
-def _name(process: psutil.Process) -> str:
-    try:
-        return str(process.name())
-    except psutil.NoSuchProcess:
-        return ""
-
-
 def _resident(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
@@ -136,7 +130,7 @@ def executors(options: argparse.Namespace, place: Path) -> dict[str, Any]:
     """One executor and two, in turns."""
     write_events(place / "in", options.events, options.shape)
     found: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
-    for count in (1, 2, 2, 1)[: 2 if options.smoke else 4]:
+    for count in (1, 2, 2, 1)[: 2 if options.smoke else options.runs]:
         found[count].append(_child(options, place, "in", options.cluster.format(count)))
     rate = {
         count: statistics.mean(one["events_per_s"] for one in runs) for count, runs in found.items()
@@ -153,6 +147,7 @@ def executors(options: argparse.Namespace, place: Path) -> dict[str, Any]:
 def _child(options: argparse.Namespace, place: Path, name: str, master: str) -> dict[str, Any]:
     """One backlog in a process of its own."""
     words = ["one", "--input", str(place / name), "--master", master]
+    words += ["--pinned"] if options.pinned else []
     asked = subprocess.run(
         [sys.executable, __file__, *words], capture_output=True, text=True, check=False
     )
@@ -166,22 +161,41 @@ def _child(options: argparse.Namespace, place: Path, name: str, master: str) -> 
 def one(options: argparse.Namespace, place: Path) -> dict[str, Any]:
     """A backlog, how fast, and what the driver takes."""
     with warm_session(place, options.master) as spark:
+        if options.pinned:
+            pin_executors()
         watch = Watch()
         watch.start()
         job = SparkJob(spark, Path(options.input), place / "tables", BUCKET_NS)
-        began_s, worked = time.perf_counter(), worked_s()
+        began_s, before = time.perf_counter(), worked_by()
         job.update()
-        took_s, worked = time.perf_counter() - began_s, worked_s() - worked
+        took_s, after = time.perf_counter() - began_s, worked_by()
+        worked = {name: spent - before[name] for name, spent in after.items()}
         most = watch.stop() | _heap(spark)
         count = check(job, 0)
     return {
         "events": count,
         "seconds": round(took_s, 1),
         "events_per_s": round(count / took_s),
-        "processor_us_per_event": round(worked / count * 1e6, 1),
+        "processor_us_per_event": round(sum(worked.values()) / count * 1e6, 1),
+        "of_it": {name: round(spent / count * 1e6, 2) for name, spent in worked.items()},
         **most,
         "load": round(os.getloadavg()[0], 1),
     }
+
+
+def pin_executors() -> None:
+    """Each executor of `local-cluster`, with its Python workers, to a processor of its own. Spark
+    counts a task as one core, and its JVM and its Python work at the same time."""
+    me = psutil.Process()
+    drivers = [one for one in me.children() if is_java(one)]
+    executors_ = [one for driver in drivers for one in driver.children() if is_java(one)]
+    processors = sorted(os.sched_getaffinity(0))
+    for number, executor in enumerate(sorted(executors_, key=lambda one: one.pid)):
+        for process in (executor, *executor.children(recursive=True)):
+            # Every thread by itself; those that come are where their makers are.
+            for thread in process.threads():
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(thread.id, {processors[number % len(processors)]})
 
 
 # -- costs -----------------------------------------------------------------------------------------
@@ -340,6 +354,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rate", type=int, default=100_000, help="events a second, sustained")
     parser.add_argument("--seconds", type=float, default=60.0, help="of sustained")
     parser.add_argument("--shape", choices=SHAPES, default="pressed")
+    parser.add_argument("--runs", type=int, default=4, help="of executors, in turns: 2 or 4")
+    parser.add_argument("--pinned", action="store_true", help="a processor an executor")
     parser.add_argument("--cluster", default="local-cluster[{},1,1024]")
     parser.add_argument("--scratch", help="a directory with room: 150 bytes an event, and tables")
     parser.add_argument("--smoke", action="store_true", help="few events; does everything run?")

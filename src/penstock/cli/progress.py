@@ -53,7 +53,7 @@ class Bar:
         now_s = time.monotonic()
         self._since_s = self._since_s or now_s
         spent_s = now_s - self._since_s
-        parts = [f"{count or f'{done:,}'} {self._unit}"]
+        parts = [f"{count or f'{done:,}'} {self._unit}"] if count or done else []
         if done and spent_s > 0:
             parts.append(f"{rate(done / spent_s)}/s")
         if 0 < share < 1 and spent_s > 0:

@@ -9,12 +9,11 @@ import io
 from collections.abc import Callable
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
-from penstock.spark.schema.arrow_columns import TEXT, coded_schema, columns_of
+from penstock.spark.schema.arrow_columns import TEXT, coded_schema, columns_of, repeated
 from penstock.spark.schema.formats import (
     EVENT_FORMAT,
     SAMPLE_FIELDS,
@@ -106,7 +105,7 @@ def _by_kind(found: pa.Table) -> list[pa.Table]:
 
 def _events(found: pa.Table, header: Header, batch: int) -> pa.Table:
     count = len(found)
-    nothing, no_text = pa.repeat(0, count), _same("", count)
+    nothing, no_text = pa.repeat(0, count), repeated("", count)
     known = {
         name: pc.fill_null(found[name], 0) if name in _EVENT_NUMBERS else _coded(found[name])
         for name in found.column_names
@@ -114,8 +113,8 @@ def _events(found: pa.Table, header: Header, batch: int) -> pa.Table:
     }
     return pa.table(
         {
-            "boot_id": _same(header.boot_id, count),
-            "node": _same(header.node, count),
+            "boot_id": repeated(header.boot_id, count),
+            "node": repeated(header.node, count),
             "seq": known.get("seq", nothing),
             "t_ns": pc.add(known.get("t", nothing), header.offset_ns),
             **{name: known.get(name, no_text) for name in _TEXTS},
@@ -125,11 +124,6 @@ def _events(found: pa.Table, header: Header, batch: int) -> pa.Table:
         },
         schema=coded_schema(EVENTS),
     )
-
-
-def _same(text: str, count: int) -> pa.Array:
-    codes = pa.array(np.zeros(count, np.int32))
-    return pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
 
 
 def _coded(texts: pa.ChunkedArray) -> pa.ChunkedArray:

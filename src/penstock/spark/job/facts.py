@@ -39,8 +39,10 @@ from penstock.spark.schema.arrow_columns import (
     coded,
     coded_schema,
     compact,
+    concatenated,
     dealt,
     read,
+    repeated,
     share,
     together,
 )
@@ -148,7 +150,7 @@ class Facts:
         names. Raises: OSError."""
         kept = _events(dealt.get("events", ()))
         downs = _events(dealt.get("downs", ()))
-        seen = _rows(dealt.get("seen", ()), LAST_SEEN)
+        seen = concatenated(dealt.get("seen", ()), LAST_SEEN)
         last_ns = dict(self.over) | {boot: end.t_ns for boot, end in self.alive.items()}
         earlier = _events(dealt.get("earlier", ()))
         is_mine = np.ones(len(kept) + len(downs) + len(earlier), np.bool_)
@@ -196,15 +198,11 @@ def _events(parts: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(whole)
 
 
-def _rows(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    return pa.concat_tables([coded_schema(schema).empty_table(), *parts]).unify_dictionaries()
-
-
 def _carried(dealt: Dealt) -> pa.Table:
     """What began before the slice and ends in it, as if it had begun right before; of what is known
     by its end alone, the end of what was before it."""
-    holds = _rows(dealt.get("holds", ()), _HOLDS)
-    alarms = _rows(dealt.get("alarms", ()), _ALARMS)
+    holds = concatenated(dealt.get("holds", ()), _HOLDS)
+    alarms = concatenated(dealt.get("alarms", ()), _ALARMS)
     return pa.concat_tables(
         [
             _as_events(holds.filter(pc.invert(holds["is_lone"])), "gate_closed"),
@@ -246,17 +244,12 @@ def _last_seen(found: Slice, seen: pa.Table) -> pa.Table:
 
 def _as_events(began: pa.Table, kind: str) -> pa.Table:
     """What began, with what is missing as of an event."""
-    known = {"t_ns": began["start_ns"], "kind": _repeated(kind, len(began))}
+    known = {"t_ns": began["start_ns"], "kind": repeated(kind, len(began))}
     for field in EVENT_COLUMNS:
         if field.name in began.column_names:
             known[field.name] = began[field.name]
         elif field.name not in known and pa.types.is_string(field.type):
-            known[field.name] = _repeated("", len(began))
+            known[field.name] = repeated("", len(began))
     nothing = pa.array(np.zeros(len(began), np.int64))
     columns = [known.get(name, nothing) for name in EVENT_COLUMNS.names]
     return pa.table(columns, names=EVENT_COLUMNS.names).cast(coded_schema(EVENT_COLUMNS))
-
-
-def _repeated(text: str, count: int) -> pa.Array:
-    codes = pa.array(np.zeros(count, np.int32))
-    return pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))

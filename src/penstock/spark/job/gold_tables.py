@@ -33,9 +33,10 @@ from penstock.spark.schema.arrow_columns import (
     Mask,
     Tables,
     coded,
-    coded_schema,
+    concatenated,
     dealt,
     read,
+    repeated,
     spread,
     sums,
     text,
@@ -105,10 +106,7 @@ class Answers:
     def __call__(self, dealt: Dealt) -> Tables:
         """The answers for this stretch, of "holds" and "steps" dealt to it. Raises: OSError."""
         holds, steps_ = (
-            pa.concat_tables(
-                [coded_schema(schema).empty_table(), *dealt.get(name, ())]
-            ).unify_dictionaries()
-            for name, schema in _FACTS.items()
+            concatenated(dealt.get(name, ()), schema) for name, schema in _FACTS.items()
         )
         steps = coded(steps_)
         states = self._states(steps)
@@ -236,14 +234,12 @@ def _unattended(steps: Coded) -> pa.Table:
         & (end_ns > start_ns)
     )
     groups = text([group_of(name) for name in steps.names], steps.codes["actor"][rows])
-    nobody, reason = (pa.array([one], pa.string()) for one in (NOBODY, NO_CONSUMER))
-    always = pa.array(np.zeros(len(rows), np.int32))
     return pa.table(
         [
             *(text(steps.names, steps.codes[name][rows]).dictionary_encode() for name in BOOT),
             groups.dictionary_encode(),
-            pa.DictionaryArray.from_arrays(always, nobody),
-            pa.DictionaryArray.from_arrays(always, reason),
+            repeated(NOBODY, len(rows)),
+            repeated(NO_CONSUMER, len(rows)),
             start_ns[rows],
             end_ns[rows],
         ],

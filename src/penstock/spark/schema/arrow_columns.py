@@ -133,13 +133,13 @@ def read(files: Iterable[str], schema: pa.Schema, where: pc.Expression) -> pa.Ta
     """The rows of `files` that are so. schema: the columns wanted; texts come as dictionaries."""
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     wanted = coded_schema(schema)
-    parts = [
+    parts = (
         pq.read_table(
             file, columns=schema.names, filters=where, read_dictionary=texts, use_threads=False
         ).cast(wanted)
         for file in files
-    ]
-    return pa.concat_tables(parts).unify_dictionaries() if parts else wanted.empty_table()
+    )
+    return concatenated(parts, schema)
 
 
 def coded_schema(schema: pa.Schema) -> pa.Schema:
@@ -198,6 +198,18 @@ def named(column: pa.ChunkedArray, is_one: Callable[[str], bool]) -> Mask:
 def text(names: Sequence[str], codes: I64) -> pa.Array:
     """A column of texts from places in `names`."""
     return pa.array(names, pa.string()).take(pa.array(codes, pa.int64()))
+
+
+def repeated(text: str, count: int) -> pa.DictionaryArray:
+    """A column of one text."""
+    codes = pa.array(np.zeros(count, np.int32))
+    return pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
+
+
+def concatenated(parts: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+    """The rows of `parts`, as `read` gives them; none is as good as an empty one."""
+    empty = coded_schema(schema).empty_table()
+    return pa.concat_tables([empty, *parts]).unify_dictionaries()
 
 
 def columns_of(texts: Sequence[str], numbers: Sequence[str]) -> list[pa.Field]:
