@@ -63,6 +63,7 @@ class Leading:
     """The member leads `epoch`, whose first entry has the number `first_seq`.
 
     pending: a configuration that is being swapped in; commits have to satisfy it, too.
+    is_ending: its broker has stopped; no copies are begun.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Leading:
         self.progress: dict[str, Progress] = {}
         self.resyncing = ""
         self.is_serving = False
+        self.is_ending = False
         # Followers whose copies are there and wait for a mark of the broker, by its number.
         self._mark = 0
         self._marks: dict[int, tuple[str, Attach]] = {}
@@ -231,7 +233,7 @@ class Leading:
             return STREAM
         # Each resync makes a whole copy of what is committed a mixture: one at a time. Voters go
         # first, as soon as they ask.
-        return WAIT if self.resyncing not in ("", peer) else RESYNC
+        return WAIT if self.is_ending or self.resyncing not in ("", peer) else RESYNC
 
     def acknowledge(self, peer: str, frame: Ack) -> None:
         """A follower has more on its disk."""
@@ -305,6 +307,19 @@ class Leading:
         if not self.is_serving:
             self.is_serving = True
             actions.append(Serve(self.epoch))
+
+    def has_successor(self, prefer: str) -> bool:
+        """Whether who should lead next has the whole log: `prefer` where it can, anybody for "".
+        True where nobody could."""
+        able = [
+            name
+            for name, one in self.progress.items()
+            if name in self.config.voters and one.session and one.is_whole
+        ]
+        if prefer in able:
+            able = [prefer]
+        tail = self.replica.tail.seq
+        return not able or any(self.progress[name].persisted_seq >= tail for name in able)
 
     # -- whether to go on ----------------------------------------------------------------------
 

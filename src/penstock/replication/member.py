@@ -151,6 +151,8 @@ class Member:
         self._stopping = 0
         self._is_ending = False
         self._prefer = ""
+        # Since when its broker has stopped in order, and followers are given what they lack.
+        self._handing_ms: int | None = None
         self._is_closing = False
         self._is_closed = False
         self._swap: Swap | None = None
@@ -383,6 +385,7 @@ class Member:
             self.leading.hear(peer, self._now_ms)
             if isinstance(frame, Ack):
                 self.leading.acknowledge(peer, frame)
+                self._hand_over()
             else:
                 self.leading.attach(peer, frame, self._now_ms, self._peers[peer].identity)
 
@@ -418,9 +421,19 @@ class Member:
     def stopped(self, is_exact: bool, now_ms: int) -> None:
         """The broker is gone. is_exact: in order; the directory is at the last entry it sent, and
         that was told by `applied`."""
-        self._at(now_ms)
+        # Not `_at`, which would have a broker stopped that is gone.
+        self._now_ms = max(self._now_ms, now_ms)
+        if self._is_ending and is_exact and self.replica.is_drained:
+            self._handing_ms = self._now_ms
+            if self.leading is not None:
+                self.leading.is_ending = True
+            self._hand_over()
+            return
         if self.leading is not None:
             self._end_leading(with_resign=True)
+        self._stopped(is_exact)
+
+    def _stopped(self, is_exact: bool) -> None:
         self._stopping = 0
         replica = self.replica
         replica.is_exact = is_exact and replica.is_drained
@@ -512,6 +525,7 @@ class Member:
         self._retry_swap()
         if self.leading is not None:
             self._tend()
+            self._hand_over()
         self.following.tick(now_ms)
         self._suspect()
         self._try_promise()
@@ -635,6 +649,10 @@ class Member:
         if self.leading is not None:
             self.leading.configure(config, self._now_ms)
             return
+        if self._ended == self.epoch and self._swap is None:
+            # Another change of the configuration came before its resignation.
+            self._offer_resignation(config)
+            return
         is_able = self._promised_here == self.epoch and not self._stopping and not self._is_closing
         if is_able and self._opening != self.epoch:
             self._opening = self.epoch
@@ -657,6 +675,7 @@ class Member:
         if not replica.is_exact:
             replica.forget_history()
         self.leading = self.begin_leading(config)
+        self._prefer = ""
         marker = Entry(self.epoch, replica.tail.seq + 1, b"")
         replica.take(marker)
         self.actions.append(Apply((marker,)))
@@ -674,8 +693,13 @@ class Member:
         if self.leading is None:
             return
         self.words = words
-        self.actions.append(StopLeading(self.leading.epoch, words, False))
+        is_broker_gone = self._handing_ms is not None
+        if not is_broker_gone:
+            self.actions.append(StopLeading(self.leading.epoch, words, False))
         self._end_leading(with_resign=with_resign)
+        if is_broker_gone:
+            self._stopping = 0
+            self.replica.is_exact = True
 
     def _end_leading(self, *, with_resign: bool) -> None:
         leading = self.leading
@@ -683,15 +707,18 @@ class Member:
         self._stopping = self._ended = leading.epoch
         self.leading = None
         self._is_ending = False
+        self._handing_ms = None
         self.following.commit_seq = leading.commit_seq
         # Until the broker says otherwise its last jobs may have been done in part.
         self.replica.is_exact = False
         config = self.config
         is_mine = config is not None and config.phase == LED and config.leader == self.name
         if with_resign and config is not None and is_mine and config.epoch == leading.epoch:
-            resigned = msgspec.structs.replace(config, phase=RESIGNED, prefer=self._prefer)
-            self._offer(self.revision, resigned)
-        self._prefer = ""
+            self._offer_resignation(config)
+
+    def _offer_resignation(self, config: ClusterConfig) -> None:
+        resigned = msgspec.structs.replace(config, phase=RESIGNED, prefer=self._prefer)
+        self._offer(self.revision, resigned)
 
     def _end_orderly(self, words: str, prefer: str) -> None:
         leading = self.leading
@@ -700,6 +727,17 @@ class Member:
             self._prefer = prefer
             self.words = words
             self.actions.append(StopLeading(leading.epoch, words, True))
+
+    def _hand_over(self) -> None:
+        """Its broker has stopped in order. Who should lead next gets the rest of the log first: of
+        several logs the longest leads, and it would be this one again."""
+        leading = self.leading
+        if leading is None or self._handing_ms is None:
+            return
+        is_late = self._now_ms - self._handing_ms >= self.timing.hand_over_ms
+        if is_late or (self._swap is None and leading.has_successor(self._prefer)):
+            self._end_leading(with_resign=True)
+            self._stopped(True)
 
     def _refuse(self, words: str) -> None:
         if self.is_refused:

@@ -76,6 +76,7 @@ class ClusterWorld:
         disk_stall_ms=1500,
         link_grace_ms=80,
         promise_wait_ms=120,
+        hand_over_ms=300,
         retry_ms=250,
     )
 
