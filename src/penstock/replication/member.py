@@ -46,7 +46,7 @@ from penstock.replication.frames import (
     Hello,
     Refused,
 )
-from penstock.replication.leading import FollowerView, Leading
+from penstock.replication.leading import FollowerView, FollowerWait, Leading
 from penstock.replication.positions import Entry, Position
 from penstock.replication.replica import Replica
 from penstock.replication.state import MemberState
@@ -195,6 +195,10 @@ class Member:
         """Of entries the leader's broker has sent, 0 for followers."""
         return 0 if self.leading is None else self.leading.uncommitted_bytes
 
+    def waits(self, now_ms: int) -> tuple[FollowerWait, ...]:
+        """As the leader: why what is on its own disk is not committed yet; () when all of it is."""
+        return () if self.leading is None else self.leading.waits(now_ms)
+
     def is_linked(self, peer: str) -> bool:
         return peer in self._peers
 
@@ -220,7 +224,7 @@ class Member:
     def take_actions(self) -> list[Action]:
         """What is to be done, in its order. Empties the list."""
         if self.leading is not None and not self.is_refused:
-            self.leading.pump()
+            self.leading.pump(self._now_ms)
         found = list(self.actions)
         self.actions.clear()
         return found
@@ -364,6 +368,7 @@ class Member:
                 self._read_soon()
             elif self.leading is not None:
                 self.leading.hear(peer, self._now_ms)
+                self.leading.disk_heard(peer, frame.disk_ms)
             return
         if not self.replica.state.cluster_id:
             # Whether this directory may become part of the cluster is not known yet.
@@ -395,7 +400,7 @@ class Member:
         """The state of that Persist is on the disk."""
         self._at(now_ms)
         self.replica.persisted(number)
-        self.following.applied()
+        self.following.applied(self._now_ms)
         self._go_on()
 
     def applied(self, position: Position, now_ms: int) -> None:
@@ -404,7 +409,7 @@ class Member:
         self.replica.position = max(self.replica.position, position)
         if self.leading is not None:
             self.leading.applied(now_ms)
-        self.following.applied()
+        self.following.applied(self._now_ms)
         self._go_on()
 
     def append(self, payload: bytes, now_ms: int) -> int:
@@ -558,7 +563,8 @@ class Member:
             self._change(in_sync=in_sync)
 
     def _send_heartbeat(self, peer: str) -> None:
-        frame = Heartbeat(self.epoch, self.leading is not None, self.commit_seq)
+        disk_ms = self.following.disk_ms(self._now_ms)
+        frame = Heartbeat(self.epoch, self.leading is not None, self.commit_seq, disk_ms)
         self.actions.append(Send(peer, frame))
 
     def _read_soon(self) -> None:

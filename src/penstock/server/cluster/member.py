@@ -46,6 +46,7 @@ from penstock.replication.member import Member
 from penstock.replication.positions import Position
 from penstock.server.cluster.admission import Self
 from penstock.server.cluster.broker_child import BrokerChild, ChildEvents
+from penstock.server.cluster.commit_watch import CommitWatch
 from penstock.server.cluster.coordinator import (
     MEMBERS,
     CoordinatorEvents,
@@ -128,6 +129,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.members: dict[str, MemberRow] = {}
         self.reach = (False, "not asked yet")
         self.address = ""
+        self.watch = CommitWatch()
         self.child: BrokerChild | None = None
         self.child_ended = asyncio.Event()
         self.is_child_clean = False
@@ -220,6 +222,9 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             await asyncio.sleep(TICK_S)
             self.member.tick(now_ms())
             self.act()
+            self.watch.look(self.member.waits(now_ms()))
+            if self.child is not None and self.ready_told is not None:
+                self.child.waits(self.watch.words)
 
     # -- what replication wants --------------------------------------------------------------------
 
