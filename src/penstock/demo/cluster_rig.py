@@ -191,6 +191,11 @@ class ClusterRig:
             node.process.wait()
             node.process = None
 
+    def kill_broker(self, name: str) -> None:
+        """kill -9 of the broker of a node that leads, not of its member."""
+        for one in self._processes(name)[1:]:
+            one.kill()
+
     def pause(self, name: str) -> None:
         """SIGSTOP of both its processes."""
         for one in self._processes(name):

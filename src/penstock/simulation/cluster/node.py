@@ -188,6 +188,21 @@ class SimNode:
         self.slot = entries[-1].position
         self.tell_applied(self.slot)
 
+    def disk_failed(self) -> None:
+        """There is no room: the member says so, and its process ends."""
+        words = "No space left on device"
+        self.deliver("disk_failed", lambda: self.member.disk_failed(words, self.now_ms()))
+        life = self.life
+
+        def end() -> None:
+            if self.life == life:
+                self.crash(with_power=False)
+                if not self.disk.is_full:
+                    # There is room by now.
+                    self.world.restart(self)
+
+        self.world.after(1, end)
+
     def tell_applied(self, position: Position) -> None:
         self.deliver("applied", lambda: self.member.applied(position, self.now_ms()))
 

@@ -212,7 +212,7 @@ class ClusterWorld:
             self.network.run()
             self.nemesis.begin()
             self._tend()
-            self._until(self.setting.trouble_s * 1000)
+            self.run_for(self.setting.trouble_s * 1000)
             self._heal()
             self.laws.look_at_all()
         except (LawBroken, AssertionError) as fault:
@@ -220,7 +220,8 @@ class ClusterWorld:
             raise ClusterFailed(self.seed, at_ms, self.report.steps, str(fault)) from fault
         return self._reported()
 
-    def _until(self, ms: float) -> None:
+    def run_for(self, ms: float) -> None:
+        """Let so much time pass."""
         end_ns = self.now_ns + int(ms * 1e6)
         while self.timers.next_ns() <= end_ns:
             self.timers.run_next()
@@ -250,7 +251,7 @@ class ClusterWorld:
             raise LawBroken(
                 f"{words} {HEAL_MS} ms after everything was well\n{self.store.config}\n{views}"
             )
-        self._until(50)
+        self.run_for(50)
 
     def _is_well(self) -> bool:
         leader = self.leader()
