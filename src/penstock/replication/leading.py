@@ -214,8 +214,9 @@ class Leading:
         if one.identity != identity:
             one.identity = identity
             one.asked_session = 0
-        if frame.session < one.asked_session:
-            # It comes late, and the follower waits for the answer to a later one.
+        if frame.session < one.asked_session or (one.session and frame.session == one.session):
+            # It comes late, and the follower waits for the answer to a later one; or it comes
+            # again, and the follower is being sent entries and takes no other answer.
             return
         one.asked_session = frame.session
         # Who asks again only because a mark takes its time keeps that mark.

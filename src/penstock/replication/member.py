@@ -406,7 +406,7 @@ class Member:
     def applied(self, position: Position, now_ms: int) -> None:
         """Everything up to `position` is on the disk, and so is that itself."""
         self._at(now_ms)
-        self.replica.position = max(self.replica.position, position)
+        self.replica.reached(position)
         if self.leading is not None:
             self.leading.applied(now_ms)
         self.following.applied(self._now_ms)

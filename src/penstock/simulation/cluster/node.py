@@ -10,7 +10,7 @@ from penstock.replication.state import MemberState
 from penstock.simulation.cluster.child import SimChild
 from penstock.simulation.cluster.directory import CELLS, SimDirectory
 from penstock.simulation.cluster.disk import SimDisk
-from penstock.simulation.cluster.network import ResyncFrame
+from penstock.simulation.cluster.network import SPOILT, ResyncFrame
 from penstock.simulation.cluster.store import SimCoordinator
 
 if TYPE_CHECKING:
@@ -197,9 +197,8 @@ class SimNode:
         def end() -> None:
             if self.life == life:
                 self.crash(with_power=False)
-                if not self.disk.is_full:
-                    # There is room by now.
-                    self.world.restart(self)
+                # Peers notice that it is gone before it is back.
+                self.world.mend_later(100, lambda: self.world.restart(self))
 
         self.world.after(1, end)
 
@@ -307,7 +306,11 @@ class SimNode:
 
     def _resync_frame(self, sender: str, frame: ResyncFrame) -> None:
         if frame.cells is None:
-            if self._chosen.get(sender) != frame.session or self.child is None:
+            if self._chosen.get(sender) != frame.session:
+                spoilt = ResyncFrame(frame.session, SPOILT, {})
+                self.world.network.send(self.name, sender, spoilt)
+                return
+            if self.child is None:
                 return
             cells = {
                 cell: self.directory.cells.get(cell, 0)
@@ -319,6 +322,10 @@ class SimNode:
             )
             return
         copy = self._copying
+        if frame.range == SPOILT and copy is not None and copy.session == frame.session:
+            self._copying = None
+            self.member.resync_failed(frame.session, self.now_ms())
+            return
         if copy is None or copy.session != frame.session or frame.range != self._range:
             return
         self.directory.write(sorted(frame.cells.items()))
