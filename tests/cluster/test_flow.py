@@ -2,20 +2,21 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from shutil import which
 
 import pytest
 
 from penstock.base.limits import CLUSTER_ENTRY_BYTES, CLUSTER_WINDOW_BYTES
 from penstock.demo.cluster_clients import Publisher
 from penstock.demo.cluster_rig import ClusterRig
+from tests.cluster.load import load
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow
 @contextmanager
 def slow_disk(rig: ClusterRig, name: str, delay_us: int) -> Iterator[None]:
     """Every sync of that node's takes so much longer."""
-    if which("strace") is None:
+    if shutil.which("strace") is None:
         pytest.skip("strace is not installed, which makes a disk slow")
     node = rig.nodes[name]
     assert node.process is not None
@@ -161,4 +162,59 @@ def test_a_slow_link_is_told_from_a_slow_disk(rig: ClusterRig) -> None:
     rig.start("b")
     rig.start("c")
     rig.await_serving()
+    rig.await_whole()
+
+
+@contextmanager
+def small_disk(rig: ClusterRig, name: str, free_bytes: int) -> Iterator[Callable[[], None]]:
+    """The directory of a stopped node on a file system of its own with so much room; the function
+    makes it large. Needs root."""
+    data = rig.nodes[name].data
+    kept = data.with_name(f"{name}-kept")
+    shutil.copytree(data, kept)
+    used = sum(one.stat().st_blocks * 512 for one in kept.rglob("*") if one.is_file())
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={used + free_bytes}", "tmpfs", str(data)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small file system, and not everywhere")
+
+    def enlarge() -> None:
+        subprocess.run(["mount", "-o", "remount,size=1g", str(data)], check=True)
+
+    try:
+        shutil.copytree(kept, data, dirs_exist_ok=True)
+        yield enlarge
+    finally:
+        if rig.nodes[name].process is not None:
+            rig.stop(name)
+        # As it is now: with what was there before the node would have forgotten what it promised.
+        shutil.rmtree(kept)
+        shutil.copytree(data, kept)
+        subprocess.run(["umount", str(data)], check=True)
+        shutil.rmtree(data)
+        kept.rename(data)
+
+
+def test_a_follower_without_room_ends_and_holds_nobody(rig: ClusterRig) -> None:
+    leader = rig.await_serving()
+    full = next(name for name in rig.nodes if name != leader)
+    node = rig.nodes[full]
+    assert rig.stop(full) == 0
+    with small_disk(rig, full, 4_000_000) as enlarge:
+        rig.start(full)
+        process = node.process
+        assert process is not None
+        with load(rig, "no-room", size=10_000) as queue:
+            end = time.monotonic() + 90
+            while process.poll() is None:
+                assert time.monotonic() < end, "it does not notice that its disk is full"
+                queue.await_confirms(20)
+            node.process = None
+            said = node.log.read_text().strip().splitlines()[-1]
+            assert f"the disk of {full} failed" in said, said
+            queue.await_confirms(50)
+            assert rig.serving() == leader
+            enlarge()
+            rig.start(full)
+            rig.await_whole()
+    rig.start(full)
     rig.await_whole()

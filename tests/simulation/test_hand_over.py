@@ -2,7 +2,15 @@
 
 import pytest
 
+from penstock.simulation.cluster.node import SimNode
 from penstock.simulation.cluster.world import ClusterSetting, ClusterWorld
+
+
+def ask(leader: SimNode, name: str) -> list[str]:
+    """What it answers to an operator who wants `name` to lead."""
+    answer: list[str] = []
+    leader.deliver("move", lambda: answer.append(leader.member.resign(name, leader.now_ms())))
+    return answer
 
 
 @pytest.mark.parametrize("seed", range(1, 11))
@@ -17,13 +25,10 @@ def test_who_is_asked_for_leads_though_its_disk_is_slow(seed: int) -> None:
         asked = world.nodes[name]
         asked.disk.slow = 20
         world.run_for(300)
-        answers: list[str] = []
         before = world.leader()
         assert before is not None
-        before.deliver(
-            "move", lambda b=before, n=name, a=answers: a.append(b.member.resign(n, b.now_ms()))
-        )
+        answer = ask(before, name)
         world.run_for(3000)
         after = world.leader()
-        assert answers == [""] and after is not None and after.name == name
+        assert answer == [""] and after is not None and after.name == name
         asked.disk.slow = 1
