@@ -11,10 +11,10 @@ from penstock.replication.election import Election
 from penstock.replication.following import STREAMING, Following
 from penstock.replication.frames import STREAM, Attach, Attached, Entries, Frame, Heartbeat
 from penstock.replication.leading import Leading
-from penstock.replication.member import Member, Origin
+from penstock.replication.member import Member
 from penstock.replication.positions import Position
 from penstock.replication.ring import Ring
-from penstock.replication.state import MemberState
+from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
 from penstock.simulation.cluster.node import SimNode
 from penstock.simulation.cluster.store import SimCoordinator

@@ -26,7 +26,6 @@ from penstock.replication.config import (
     ALL,
     ELECTING,
     LED,
-    MAJORITY,
     RESIGNED,
     ClusterConfig,
     Promise,
@@ -46,10 +45,10 @@ from penstock.replication.frames import (
     Hello,
     Refused,
 )
-from penstock.replication.leading import FollowerView, FollowerWait, Leading
+from penstock.replication.leading import FollowerView, Leading
 from penstock.replication.positions import Entry, Position
 from penstock.replication.replica import Replica
-from penstock.replication.state import MemberState
+from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
 
 STARTING: Final = "starting"
@@ -58,19 +57,6 @@ FOLLOWER: Final = "follower"
 CANDIDATE: Final = "candidate"
 LEADER: Final = "leader"
 REFUSED: Final = "refused"
-
-
-class Origin(Struct, frozen=True):
-    """What a directory is before its member has seen the cluster.
-
-    has_data: a single node's data. may_create: a cluster is made of it when there is none.
-    cluster_id: of that cluster. mode: of that cluster.
-    """
-
-    has_data: bool = False
-    may_create: bool = True
-    cluster_id: str = "penstock"
-    mode: str = MAJORITY
 
 
 class MemberView(Struct, frozen=True):
@@ -194,10 +180,6 @@ class Member:
     def uncommitted_bytes(self) -> int:
         """Of entries the leader's broker has sent, 0 for followers."""
         return 0 if self.leading is None else self.leading.uncommitted_bytes
-
-    def waits(self, now_ms: int) -> tuple[FollowerWait, ...]:
-        """As the leader: why what is on its own disk is not committed yet; () when all of it is."""
-        return () if self.leading is None else self.leading.waits(now_ms)
 
     def is_linked(self, peer: str) -> bool:
         return peer in self._peers

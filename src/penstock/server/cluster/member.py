@@ -222,7 +222,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             await asyncio.sleep(TICK_S)
             self.member.tick(now_ms())
             self.act()
-            self.watch.look(self.member.waits(now_ms()))
+            leading = self.member.leading
+            self.watch.look(() if leading is None else leading.waits(now_ms()))
             if self.child is not None and self.ready_told is not None:
                 self.child.waits(self.watch.words)
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.replication.config import ALL, MAJORITY
-from penstock.replication.member import Member, Origin
+from penstock.replication.member import Member
+from penstock.replication.state import Origin
 from penstock.replication.timing import Bounds, Timing
 from penstock.simulation.cluster.laws import ClusterLaws
 from penstock.simulation.cluster.nemesis import TROUBLES, Nemesis
