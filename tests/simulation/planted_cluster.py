@@ -17,7 +17,6 @@ from penstock.replication.ring import Ring
 from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
 from penstock.simulation.cluster.node import SimNode
-from penstock.simulation.cluster.store import SimCoordinator
 
 # -- leaders ---------------------------------------------------------------------------------------
 
@@ -357,17 +356,6 @@ class SkipsGaps(Follows):
         )
 
 
-class _IgnoresTheRevision(SimCoordinator):
-    def swap(self, number: int, expected_revision: int, config: ClusterConfig) -> None:
-        super().swap(number, self.store.revision, config)
-
-
-class SwapsWithoutComparing(SimNode):
-    """The configuration is written over whatever is there by then."""
-
-    coordinator_kind = _IgnoresTheRevision
-
-
 class _Stays(Following):
     stays = False
 
@@ -454,7 +442,6 @@ BUGS: list[tuple[type[Member] | type[SimNode], tuple[str, ...], str]] = [
     (ForgetsHalves, (), ""),
     (IsExactWhenDeposed, (), ""),
     (SkipsGaps, (), ""),
-    (SwapsWithoutComparing, (), ""),
     (TakesAnyEpoch, CUTS, "majority"),
     (ChangesTwoAtOnce, CHANGES, "majority"),
 ]
