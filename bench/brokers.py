@@ -356,35 +356,9 @@ def start_rabbitmq(target: Target) -> Broker:
     Raises: BrokerFailed.
     """
     directory = Path(tempfile.mkdtemp(prefix="rabbitmq-bench-"))
-    port, mapper_port, distribution_port = free_port(), free_port(), free_port()
-    (directory / "enabled_plugins").write_text("[].\n", encoding="ascii")
-    environment = {key: value for key, value in os.environ.items() if "RABBITMQ" not in key}
-    environment.pop("NOTIFY_SOCKET", None)
-    environment.update(
-        HOME=str(directory),
-        ERL_EPMD_PORT=str(mapper_port),
-        ERL_EPMD_ADDRESS=LOOPBACK,
-        RABBITMQ_NODENAME=f"bench{port}@localhost",
-        RABBITMQ_NODE_IP_ADDRESS=LOOPBACK,
-        RABBITMQ_NODE_PORT=str(port),
-        RABBITMQ_DIST_PORT=str(distribution_port),
-        RABBITMQ_MNESIA_BASE=str(directory / "mnesia"),
-        RABBITMQ_LOG_BASE=str(directory / "log"),
-        RABBITMQ_ENABLED_PLUGINS_FILE=str(directory / "enabled_plugins"),
-        RABBITMQ_CONF_ENV_FILE=str(directory / "absent-env.conf"),
-        RABBITMQ_CONFIG_FILE=str(directory / "settings"),
-        RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}",
-        # The start script then execs Erlang instead of waiting for it in a shell.
-        RUNNING_UNDER_SYSTEMD="true",
-    )
-    mapper = subprocess.Popen(
-        ["epmd", "-port", str(mapper_port), "-address", LOOPBACK],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    port, mapper_port = free_port(), free_port()
+    environment = rabbitmq_environment(directory, port, mapper_port)
+    mapper = start_epmd(mapper_port, environment)
     tls_port = free_port() if target.certificates else 0
     if target.certificates:
         lines = [
@@ -398,6 +372,85 @@ def start_rabbitmq(target: Target) -> Broker:
     broker = launch(target.name, target.version, command, environment, port, directory, (mapper,))
     broker.queue_type = target.queue_type
     return through_tls(broker, tls_port)
+
+
+def start_rabbitmq_cluster(target: Target, count: int) -> list[Broker]:
+    """Start that many nodes that know of each other, every other setting the default; the first
+    one is stopped last, with the port mapper. Raises: BrokerFailed."""
+    ports, mapper_port = [free_port() for _ in range(count)], free_port()
+    cookie = SystemRandom().randbytes(16).hex()
+    names = [f"bench{port}@localhost" for port in ports]
+    lines = ["cluster_formation.peer_discovery_backend = classic_config"]
+    lines += [
+        f"cluster_formation.classic_config.nodes.{number} = {name}"
+        for number, name in enumerate(names, start=1)
+    ]
+    brokers: list[Broker] = []
+    environment: dict[str, str] = {}
+    helpers: tuple[subprocess.Popen[bytes], ...] = ()
+    try:
+        for port in ports:
+            directory = Path(tempfile.mkdtemp(prefix="rabbitmq-bench-"))
+            environment = rabbitmq_environment(directory, port, mapper_port)
+            (directory / ".erlang.cookie").write_text(cookie, encoding="ascii")
+            (directory / ".erlang.cookie").chmod(0o400)
+            (directory / "settings.conf").write_text("\n".join(lines) + "\n", encoding="ascii")
+            helpers = () if brokers else (start_epmd(mapper_port, environment),)
+            command = [str(RABBITMQ_SERVER)]
+            brokers.append(
+                launch(target.name, target.version, command, environment, port, directory, helpers)
+            )
+        asked = subprocess.run(
+            [str(RABBITMQ_SERVER.with_name("rabbitmqctl")), "eval", "length(nodes())."],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if asked.stdout.strip() != str(count - 1):
+            raise BrokerFailed(f"{count} nodes are no cluster: {asked.stdout}{asked.stderr}")
+    except BrokerFailed:
+        for broker in reversed(brokers):
+            broker.stop()
+        raise
+    return brokers
+
+
+def start_epmd(port: int, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+    """Erlang's port mapper, by which nodes find each other."""
+    return subprocess.Popen(
+        ["epmd", "-port", str(port), "-address", LOOPBACK],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def rabbitmq_environment(directory: Path, port: int, mapper_port: int) -> dict[str, str]:
+    """Of one node: everything it has is in `directory`."""
+    (directory / "enabled_plugins").write_text("[].\n", encoding="ascii")
+    environment = {key: value for key, value in os.environ.items() if "RABBITMQ" not in key}
+    environment.pop("NOTIFY_SOCKET", None)
+    environment.update(
+        HOME=str(directory),
+        ERL_EPMD_PORT=str(mapper_port),
+        ERL_EPMD_ADDRESS=LOOPBACK,
+        RABBITMQ_NODENAME=f"bench{port}@localhost",
+        RABBITMQ_NODE_IP_ADDRESS=LOOPBACK,
+        RABBITMQ_NODE_PORT=str(port),
+        RABBITMQ_DIST_PORT=str(free_port()),
+        RABBITMQ_MNESIA_BASE=str(directory / "mnesia"),
+        RABBITMQ_LOG_BASE=str(directory / "log"),
+        RABBITMQ_ENABLED_PLUGINS_FILE=str(directory / "enabled_plugins"),
+        RABBITMQ_CONF_ENV_FILE=str(directory / "absent-env.conf"),
+        RABBITMQ_CONFIG_FILE=str(directory / "settings"),
+        RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}",
+        # The start script then execs Erlang instead of waiting for it in a shell.
+        RUNNING_UNDER_SYSTEMD="true",
+    )
+    return environment
 
 
 # --- LavinMQ --------------------------------------------------------------------------------------

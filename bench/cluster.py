@@ -1,9 +1,10 @@
 """Three nodes on this machine: what a replicated confirm costs, and how long a failover takes.
 
 Rates, waits for a confirm and processor time are of `penstock perf` with 1 KiB messages that are
-persistent, one publisher and one consumer at the leader, once with a single broker and once with
-three nodes (processor time is that of all their processes). A failover is a kill -9 of the leader,
-under a publisher with 20 unconfirmed: the pause is the longest time without a confirm that follows.
+persistent, one publisher and one consumer at the leader: with a single broker, with three nodes of
+Debian's RabbitMQ and a quorum queue where that is installed, and with three nodes of Penstock.
+Processor time is that of all nodes' processes. A failover is a kill -9 of the leader, under a
+publisher with 20 unconfirmed: the pause is the longest time without a confirm that follows.
 
     python bench/cluster.py                 from this checkout, interpreted
     python bench/cluster.py --python PATH   as installed for that interpreter (compiled)
@@ -29,6 +30,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import psutil
 
+from bench.brokers import (
+    RABBITMQ_MISSING,
+    Broker,
+    rabbitmq_target,
+    start_rabbitmq_cluster,
+)
 from bench.machine import describe
 from penstock.demo.cluster_clients import Consumer, Publisher
 from penstock.demo.cluster_history import CONFIRMED, judge
@@ -36,7 +43,8 @@ from penstock.demo.cluster_rig import HOST, ClusterRig, free_port
 
 SIZE: Final = 1024
 NS_PER_MS: Final = 1e6
-WINDOWS: Final = (1, 200)
+NODES: Final = 3
+WINDOWS: Final = (1, 200, 5000)
 WAIT_S: Final = 120.0
 
 
@@ -63,7 +71,12 @@ class Cost:
 
 
 def measured(
-    python: str, port: int, window: int, seconds: float, cpu: list[psutil.Process]
+    python: str,
+    port: int,
+    window: int,
+    seconds: float,
+    cpu: list[psutil.Process],
+    options: tuple[str, ...] = (),
 ) -> Cost:
     """One load at `port`. cpu: processes whose time counts."""
     before = spent(cpu)
@@ -71,7 +84,7 @@ def measured(
         [
             *(python, "-m", "penstock.cli.main", "perf", "-h", f"amqp://guest:guest@{HOST}:{port}"),
             *("-s", str(SIZE), "-z", str(seconds), "-c", str(window), "-f", "persistent"),
-            *("-u", f"bench-{window}", "-q", "500", "--format", "json"),
+            *("-u", f"bench-{window}", "-q", "500", "--format", "json", *options),
         ],
         capture_output=True,
         text=True,
@@ -156,6 +169,29 @@ def costs(rig: ClusterRig, python: str, seconds: float) -> list[Cost]:
     return [measured(python, port, window, seconds, everything) for window in WINDOWS]
 
 
+def rabbitmq(python: str, seconds: float) -> list[Cost]:
+    """Three nodes of RabbitMQ and a quorum queue of three members, led by the node of the clients;
+    nothing where it is not installed. Raises: BrokerFailed."""
+    target = rabbitmq_target("quorum")
+    if target is None:
+        print(RABBITMQ_MISSING)
+        return []
+    nodes = start_rabbitmq_cluster(target, NODES)
+    try:
+        cpu = [one for node in nodes for pid in node.pids for one in family(pid)]
+        queue = ("-qa", "x-queue-type=quorum", "-nad", "--durable")
+        found = [measured(python, nodes[0].port, one, seconds, cpu, queue) for one in WINDOWS]
+        print(f"rabbitmq {target.version}: {memory_of(nodes)} MB of memory a node")
+        return found
+    finally:
+        for node in reversed(nodes):
+            node.stop()
+
+
+def memory_of(nodes: list[Broker]) -> str:
+    return ", ".join(f"{node.rss_bytes() / 1e6:.0f}" for node in nodes)
+
+
 def failover(rig: ClusterRig, number: int) -> tuple[float, float]:
     """Seconds from a kill -9 of the leader to the next leader's service, and the longest pause
     between two confirms. Raises: ClusterFailed if something was lost."""
@@ -208,6 +244,8 @@ def main() -> int:
     print(f"load of the machine before: {load:.1f}")
     for cost in single(asked.python, seconds):
         print(cost.words("one broker"), flush=True)
+    for cost in rabbitmq(asked.python, seconds):
+        print(cost.words("RabbitMQ"), flush=True)
     with cluster(asked.python) as rig:
         for cost in costs(rig, asked.python, seconds):
             print(cost.words("three nodes"), flush=True)

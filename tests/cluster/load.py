@@ -12,12 +12,16 @@ from penstock.demo.cluster_rig import ClusterRig
 class Load:
     """A publisher and a consumer of one queue or stream."""
 
-    def __init__(self, rig: ClusterRig, queue: str, *, is_stream: bool, window: int) -> None:
+    def __init__(
+        self, rig: ClusterRig, queue: str, *, is_stream: bool, window: int, size: int = 100
+    ) -> None:
         self.rig = rig
         self.queue = queue
         self.is_stream = is_stream
         began = time.monotonic()
-        self.publisher = Publisher(rig.places(), queue, began, window=window, is_stream=is_stream)
+        self.publisher = Publisher(
+            rig.places(), queue, began, window=window, size=size, is_stream=is_stream
+        )
         self.consumer = Consumer(rig.places()[::-1], queue, began, is_stream=is_stream)
 
     def await_confirms(self, count: int) -> None:
@@ -45,9 +49,9 @@ class Load:
 
 @contextmanager
 def load(
-    rig: ClusterRig, queue: str, *, is_stream: bool = False, window: int = 20
+    rig: ClusterRig, queue: str, *, is_stream: bool = False, window: int = 20, size: int = 100
 ) -> Iterator[Load]:
-    made = Load(rig, queue, is_stream=is_stream, window=window)
+    made = Load(rig, queue, is_stream=is_stream, window=window, size=size)
     made.publisher.start()
     made.consumer.start()
     made.await_confirms(50)

@@ -16,9 +16,13 @@ pytestmark = pytest.mark.slow
 
 def penstock(rig: ClusterRig, name: str, *words: str) -> subprocess.CompletedProcess[str]:
     """`penstock cluster …`, asked of node `name`."""
-    port = ("--port", str(rig.nodes[name].port)) if words[0] != "leave" else ()
+    return command(rig, name, "cluster", *words)
+
+
+def command(rig: ClusterRig, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """`penstock …`, asked of node `name`."""
     return subprocess.run(
-        [sys.executable, "-m", "penstock.cli.main", "cluster", *words, *port],
+        [sys.executable, "-m", "penstock.cli.main", *words, "--port", str(rig.nodes[name].port)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -54,12 +58,28 @@ def test_leadership_moves_to_where_it_is_wanted_and_away_before_a_stop(rig: Clus
     leader = rig.await_serving()
     other, third = (name for name in rig.nodes if name != leader)
     assert f"node {other} leads" in good(rig, leader, "move", other)
-    rig.await_whole()
+    # At once, as an operator does in a hurry: nobody has to be whole, or to serve, meanwhile.
     assert "no node 'x'" in penstock(rig, other, "move", "x").stderr
     said = good(rig, third, "drain", other)
     assert f"node {other} may be stopped" in said and f"node {other} leads" not in said
+    assert rig.await_serving() != other
     rig.await_whole()
-    assert rig.serving() != other
+
+
+def test_any_node_is_asked_and_the_leader_answers(rig: ClusterRig) -> None:
+    leader = rig.await_serving()
+    follower = next(name for name in rig.nodes if name != leader)
+    with load(rig, "asked"):
+        said = [command(rig, name, "queues", "--format", "json") for name in (leader, follower)]
+        assert [one.returncode for one in said] == [0, 0], said[1].stderr
+        names = [[row["name"] for row in json.loads(one.stdout)["queues"]] for one in said]
+        assert names[0] == names[1] == ["/asked"]
+        why = command(rig, follower, "why", "queue", "asked")
+        assert why.returncode == 0, why.stdout + why.stderr
+        assert f"node {follower} leads" in good(rig, follower, "move", follower)
+        assert rig.await_serving() == follower
+        again = command(rig, leader, "queues", "--format", "json")
+        assert [row["name"] for row in json.loads(again.stdout)["queues"]] == ["/asked"]
 
 
 def test_a_node_that_is_forgotten_does_not_come_back(rig: ClusterRig) -> None:

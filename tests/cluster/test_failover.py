@@ -24,6 +24,19 @@ def test_a_leader_that_is_killed_loses_nothing(rig: ClusterRig) -> None:
         queue.await_confirms(20)
 
 
+def test_a_broker_that_crashes_alone_gives_leadership_to_another_node(rig: ClusterRig) -> None:
+    """Its member lives, and may not take the directory for one that was left in order."""
+    with load(rig, "crashed") as queue:
+        leader = rig.await_serving()
+        copies = rig.nodes[leader].log.read_text().count("is copied from node")
+        rig.kill_broker(leader)
+        second = rig.await_serving(leader)
+        assert second != leader
+        queue.await_confirms(50)
+        rig.await_whole()
+        assert rig.nodes[leader].log.read_text().count("is copied from node") > copies
+
+
 def test_a_follower_that_is_killed_is_not_felt_and_comes_back(rig: ClusterRig) -> None:
     with load(rig, "follower") as queue:
         leader = rig.await_serving()

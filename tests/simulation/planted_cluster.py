@@ -9,12 +9,12 @@ from penstock.replication.actions import Committed
 from penstock.replication.config import ClusterConfig, agreed_seq
 from penstock.replication.election import Election
 from penstock.replication.following import STREAMING, Following
-from penstock.replication.frames import STREAM, Attach, Attached, Entries
+from penstock.replication.frames import STREAM, Attach, Attached, Entries, Frame, Heartbeat
 from penstock.replication.leading import Leading
-from penstock.replication.member import Member, Origin
+from penstock.replication.member import Member
 from penstock.replication.positions import Position
 from penstock.replication.ring import Ring
-from penstock.replication.state import MemberState
+from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
 from penstock.simulation.cluster.node import SimNode
 
@@ -356,7 +356,68 @@ class SkipsGaps(Follows):
         )
 
 
+class _Stays(Following):
+    stays = False
+
+    def leave(self, words: str) -> None:
+        if not self.stays:
+            super().leave(words)
+
+
+class TakesAnyEpoch(Follows):
+    """Who has promised an epoch goes on taking the entries of the one before."""
+
+    following_kind = _Stays
+
+    def _enter(self, epoch: int, words: str) -> None:
+        following = self.following
+        assert isinstance(following, _Stays), "because that is its kind"
+        following.stays = True
+        super()._enter(epoch, words)
+        following.stays = False
+
+    def _try_promise(self) -> None:
+        self.following.leader, leader = "", self.following.leader
+        super()._try_promise()
+        self.following.leader = leader
+
+    def _put_promise(self) -> None:
+        self.following.leader, leader = "", self.following.leader
+        super()._put_promise()
+        self.following.leader = leader
+
+    def received(self, peer: str, frame: Frame, now_ms: int) -> None:
+        following = self.following
+        is_led = peer == following.leader and following.epoch < self.epoch
+        if is_led and isinstance(frame, Entries) and frame.epoch == following.epoch:
+            following.entries(frame, now_ms)
+        elif not is_led or not isinstance(frame, Heartbeat):
+            super().received(peer, frame, now_ms)
+
+
+class ChangesTwoAtOnce(Member):
+    """With a voter that is forgotten another one is left out, in the same change."""
+
+    def _change(
+        self,
+        voters: dict[str, str] | None = None,
+        forgotten: dict[str, str] | None = None,
+        in_sync: tuple[str, ...] | None = None,
+    ) -> None:
+        leading = self.leading
+        if voters is not None and leading is not None and forgotten is not None:
+            others = [name for name in sorted(voters) if name != self.name]
+            gone = max(others, key=lambda name: leading.progress[name].persisted_seq)
+            voters = {name: identity for name, identity in voters.items() if name != gone}
+        super()._change(voters, forgotten, in_sync)
+
+
 MEMBERS = ("add_member", "forget_member", "kill", "isolate", "slow_disk")
+# Changes of the voters while disks are behind.
+CHANGES = ("forget_member", "add_member", *("slow_disk",) * 4, "stall_disk")
+HALVES = ("kill", "isolate", "slow_disk", "stall_disk")
+# Who cannot reach the coordinator goes on leading when its peers are back.
+CUTS = (*("cut_all_peers",) * 2, *("cut_store",) * 3, "flap")
 LINKS = ("one_way", "cut_store", "isolate", "delay", "move", "pause")
 
 # What is planted, and the trouble in which it is looked for, () for any.
@@ -367,7 +428,7 @@ BUGS: list[tuple[type[Member] | type[SimNode], tuple[str, ...], str]] = [
     (IgnoresThePendingChange, (), ""),
     (AttachesBeyondAgreement, (), ""),
     (AttachesHalfEntries, (), ""),
-    (LeadsWithHalfEntries, (), ""),
+    (LeadsWithHalfEntries, HALVES, "majority"),
     (ShrinksWithoutSwap, LINKS, "all"),
     (ConfirmsAfterAPause, ("pause",), ""),
     (ElectsAShorterLog, (), ""),
@@ -381,4 +442,6 @@ BUGS: list[tuple[type[Member] | type[SimNode], tuple[str, ...], str]] = [
     (ForgetsHalves, (), ""),
     (IsExactWhenDeposed, (), ""),
     (SkipsGaps, (), ""),
+    (TakesAnyEpoch, CUTS, "majority"),
+    (ChangesTwoAtOnce, CHANGES, "majority"),
 ]

@@ -98,6 +98,8 @@ class Broker:
         self.config = config
         self.clock = clock
         self.started_ns, self.node_name = clock.monotonic_ns(), NODE_NAME
+        # Of a cluster: followers that what is on this node's disk waits for, in words.
+        self.replicas = ""
         self.chance = chance
         self.log = log
         self.vhosts = vhosts

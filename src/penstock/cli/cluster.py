@@ -29,6 +29,8 @@ STATUS_COLUMNS: Final = columns("NODE:name ONLINE ROLE POSITION:number LAG:numbe
 MEMBER_COLUMNS: Final = columns("NODE:name VOTES NODES_REACH_IT_AT CLIENTS_AT VERSION")
 NO_LEADER: Final = 3
 """Exit status of `status` while no node leads."""
+HAND_OVER_S: Final = 60.0
+"""For an election or two, on a machine with much else to do."""
 
 
 @click.group()
@@ -118,8 +120,10 @@ def _show_members(answer: ClusterAnswer) -> None:
 @of_node
 def move(node: str, path: str) -> None:
     """Hand leadership to NODE. Clients connect again, within a second or so."""
-    _hand_over(path, node)
-    click.echo(f"node {_await_leader(path, node)} leads")
+    names = [one.name for one in _status(path).nodes]
+    if node not in names:
+        raise OperatorError(f"there is no node '{node}'; there are {', '.join(names)}")
+    click.echo(f"node {_hand_over(path, lambda leader: leader == node, node)} leads")
 
 
 @cluster.command()
@@ -134,9 +138,8 @@ def drain(node: str, path: str) -> None:
             f"without node '{node}' {len(left)} of {len(answer.voters)} voters are online, and a "
             f"majority is {answer.majority}: start another one first"
         )
-    if answer.leader == node:
-        _hand_over(path, "")
-        click.echo(f"node {_await_leader(path, '', node)} leads")
+    if answer.leader in ("", node):
+        click.echo(f"node {_hand_over(path, lambda leader: leader != node, '')} leads")
     click.echo(f"node {node} may be stopped")
 
 
@@ -145,7 +148,7 @@ def drain(node: str, path: str) -> None:
 @of_node
 def forget(name: str, path: str) -> None:
     """Take NAME out of the cluster for good; its directory may not come back."""
-    _at_leader(path, {"op": "cluster_forget", "name": name})
+    ask(path, {"op": "cluster_forget", "name": name})
     click.echo(f"node {name} is forgotten; to have it back, start it with an empty directory")
 
 
@@ -164,7 +167,7 @@ def force_leader(name: str, path: str, yes: bool) -> None:
             f"Confirmed messages that are not on node '{name}' are lost by this. Go on?", abort=True
         )
     ask(path, {"op": "cluster_force_leader", "name": name})
-    click.echo(f"node {_await_leader(path, name)} leads")
+    click.echo(f"node {_hand_over(path, lambda leader: leader == name, name)} leads")
 
 
 @cluster.command()
@@ -227,41 +230,26 @@ def _status(path: str) -> ClusterAnswer:
     return msgspec.convert(ask(path, {"op": "cluster_status"}), ClusterAnswer)
 
 
-def _leader_path(path: str) -> str:
-    """The control socket of the node that leads. Raises: OperatorError if it is elsewhere."""
-    answer = _status(path)
-    if not answer.leader:
-        raise OperatorError("no node leads now; look at `penstock cluster status`")
-    if answer.leader == answer.node:
-        return path
-    where = next((one.clients for one in answer.nodes if one.name == answer.leader), "")
-    port = where.rpartition(":")[2]
-    local = cluster_path(int(port)) if port.isdecimal() else ""
-    if local and Path(local).is_socket():
-        return local
-    raise OperatorError(
-        f"node '{answer.leader}' leads, at {where}: run this command there, its control socket can "
-        "only be reached on its own machine"
-    )
+def _hand_over(path: str, is_wanted: Callable[[str], bool], name: str) -> str:
+    """Who leads in the end. name: who is asked for, "" for anybody else than now.
 
-
-def _at_leader(path: str, request: dict[str, object]) -> None:
-    ask(_leader_path(path), request)
-
-
-def _hand_over(path: str, name: str) -> None:
-    answer = _status(path)
-    if name and answer.leader == name:
-        return
-    _at_leader(path, {"op": "cluster_move", "name": name})
-
-
-def _await_leader(path: str, name: str, other_than: str = "") -> str:
-    """Who leads in the end. Raises: OperatorError after a while."""
-    end = time.monotonic() + 30.0
+    Who has more of the log leads, so an election may come out otherwise than was asked for, or be
+    needed twice: then it is asked for again, once in an epoch. Raises: OperatorError after a while.
+    """
+    end = time.monotonic() + HAND_OVER_S
+    asked, words = -1, ""
     while time.monotonic() < end:
         answer = _status(path)
-        if answer.leader and answer.leader != other_than and name in ("", answer.leader):
+        if answer.leader and is_wanted(answer.leader):
             return answer.leader
+        if answer.leader and answer.epoch != asked:
+            try:
+                ask(path, {"op": "cluster_move", "name": name})
+                asked = answer.epoch
+            except OperatorError as error:
+                words = str(error)
         time.sleep(0.1)
-    raise OperatorError("it has not come about within 30 s; look at `penstock cluster status`")
+    why = f": {words}" if words else ""
+    raise OperatorError(
+        f"it has not come about within {HAND_OVER_S:.0f} s{why}; look at `penstock cluster status`"
+    )

@@ -52,7 +52,7 @@ def free_port() -> int:
 
 class Node:
     """One node. host: its address; port: of its clients; link_port: of other nodes; process: None
-    while it is not started; prefix: what starts its command, as `ip netns exec`."""
+    while it is not started; prefix, options: what its command begins and ends with."""
 
     def __init__(self, name: str, port: int, link_port: int, folder: Path) -> None:
         self.name = name
@@ -63,6 +63,7 @@ class Node:
         self.process: subprocess.Popen[bytes] | None = None
         self.host = HOST
         self.prefix: tuple[str, ...] = ()
+        self.options: tuple[str, ...] = ()
 
 
 class ClusterRig:
@@ -164,6 +165,7 @@ class ClusterRig:
             *("--name", name, "--cluster-listen", f"{node.host}:{node.link_port}", *safe),
             *("--host", node.host, "--port", str(node.port), "--data", str(node.data)),
             *self.options,
+            *node.options,
         ]
 
     def start(self, name: str) -> None:
@@ -188,6 +190,11 @@ class ClusterRig:
         if node.process is not None:
             node.process.wait()
             node.process = None
+
+    def kill_broker(self, name: str) -> None:
+        """kill -9 of the broker of a node that leads, not of its member."""
+        for one in self._processes(name)[1:]:
+            one.kill()
 
     def pause(self, name: str) -> None:
         """SIGSTOP of both its processes."""

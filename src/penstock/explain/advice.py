@@ -62,6 +62,12 @@ def advise(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[str, .
         return (f"free space on the broker's disk: {who} goes on by itself when there is some",)
     if cause.reason == "disk":
         return _about_disk(who, window)
+    if cause.reason == "replica":
+        return (
+            "look at the disk of that node and at the link to it, penstock cluster status: "
+            f"{cause.detail}",
+            "what is confirmed has to be on the disks of a majority: more credit will not help",
+        )
     if cause.reason in ("stuck", "slow"):
         return _about_mailbox(cause, who)
     if cause.reason == "credit":

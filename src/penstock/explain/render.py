@@ -29,6 +29,7 @@ _AT_ROOT: Final = {
     "consumer": "waits for consumers",
     "lag": "is too far behind",
     "disk": "waits for the disk",
+    "replica": "waits for other nodes of the cluster",
     "room": "waits for room on the disk",
     "socket": "waits for its peer to read",
     "stuck": "does not take its messages",

@@ -48,6 +48,8 @@ FULL_STORE: Final = "full_store"
 """In labels of a queue: the store that keeps its messages, while that waits for room."""
 SYNC_NOW_NS: Final = "sync_now_ns"
 """In numbers of a store: how long the sync under way has taken; absent without one."""
+REPLICAS: Final = "replicas"
+"""In labels of a store of a cluster: which followers it waits for, and why."""
 _ALARM: Final = "alarm:disk"
 
 
@@ -279,6 +281,9 @@ def _by_state(
     if state == "":
         return gate or "unknown", ""
     if kind in _DISK_KINDS:
+        replicas = window.labels.get(REPLICAS, "")
+        if replicas:
+            return "replica", replicas
         sync_ns = sync_time_ns(window)
         sync = f"one sync {duration(sync_ns)}, " if sync_ns > 0 else ""
         return "disk", f"{sync}busy {busy}, waiting {waiting}"

@@ -39,6 +39,7 @@ MARKS: Final = {
     "debt": "d",
     "rate": "r",
     "flow": "f",
+    "replica": "n",
 }
 OTHER: Final = "o"
 FREE: Final = "─"

@@ -114,5 +114,8 @@ def _is_enough(config: ClusterConfig, names: list[str]) -> bool:
     )
 
 
-def _rank(config: ClusterConfig, promise: Promise) -> tuple[Position, bool, bool, str]:
-    return promise.position, promise.is_exact, promise.name == config.prefer, promise.name
+def _rank(config: ClusterConfig, promise: Promise) -> tuple[Position, bool, bool, bool, str]:
+    # Who led last has lost leadership for a reason, or was asked to give it up.
+    is_other = promise.name != config.led_by
+    is_preferred = promise.name == config.prefer
+    return promise.position, promise.is_exact, is_preferred, is_other, promise.name

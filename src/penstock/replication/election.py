@@ -65,6 +65,9 @@ class Election:
         """Whom this candidate makes the leader, "" for nobody yet."""
         have_all = all(name in self.promises for name in config.voters)
         is_patient = not have_all and now_ms - self._since_ms < self.timing.promise_wait_ms
+        if is_patient and config.prefer in config.voters and config.prefer not in self.promises:
+            # An operator has asked for it, and its disk may be slower than others.
+            return ""
         return chosen_leader(config, self.promises.values(), is_patient=is_patient)
 
     def _draw(self, highest: int) -> int:

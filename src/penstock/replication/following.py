@@ -40,6 +40,8 @@ class Following:
         self._asked_ms = 0
         self._is_heard = False
         self._now_ms = 0
+        # Since when the disk is at entries without having ended any; None while it has none.
+        self._disk_since_ms: int | None = None
         # The base of the resync whose copy is there, while its entries have not caught up.
         self._copied: Position | None = None
         self._is_resyncing = False
@@ -84,6 +86,7 @@ class Following:
         self._is_resyncing = False
         self._whole_at = None
         self._is_open = False
+        self._disk_since_ms = None
         self._unopened.clear()
 
     def close(self) -> None:
@@ -194,12 +197,19 @@ class Following:
             self.ask(now_ms)
             return
         new = tuple(entry for entry in frame.entries if entry.seq > replica.tail.seq)
+        if new and replica.is_drained:
+            self._disk_since_ms = now_ms
         for entry in new:
             replica.take(entry)
         replica.apply(new)
 
-    def applied(self) -> None:
+    def disk_ms(self, now_ms: int) -> int:
+        """For how long the disk has been at entries without ending any."""
+        return 0 if self._disk_since_ms is None else now_ms - self._disk_since_ms
+
+    def applied(self, now_ms: int) -> None:
         """The replica has come further."""
+        self._now_ms = max(self._now_ms, now_ms)
         if self.phase == MARKING:
             self._mark()
         elif self.phase == STREAMING and self._is_open:
@@ -226,7 +236,9 @@ class Following:
             return
         replica = self.replica
         is_whole = replica.durable.is_whole and replica.state.is_whole
-        frame = Ack(self.epoch, self._session, replica.position, is_whole)
+        disk_ms = self.disk_ms(self._now_ms)
+        self._disk_since_ms = None if replica.is_drained else self._now_ms
+        frame = Ack(self.epoch, self._session, replica.position, is_whole, disk_ms)
         replica.actions.append(Send(self.leader, frame))
 
     # -- resync --------------------------------------------------------------------------------

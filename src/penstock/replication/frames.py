@@ -41,11 +41,13 @@ class Refused(Struct, frozen=True, array_like=True, tag=2):
 
 
 class Heartbeat(Struct, frozen=True, array_like=True, tag=3):
-    """A sign of life, to every peer. epoch: the highest one known. commit_seq: as far as known."""
+    """A sign of life, to every peer. epoch: the highest one known. commit_seq: as far as known.
+    disk_ms: of a follower, for how long its disk has been at entries without ending any."""
 
     epoch: int
     is_leader: bool
     commit_seq: int
+    disk_ms: int = 0
 
 
 class Attach(Struct, frozen=True, array_like=True, tag=4):
@@ -90,12 +92,14 @@ class Entries(Struct, frozen=True, array_like=True, tag=6):
 
 
 class Ack(Struct, frozen=True, array_like=True, tag=7):
-    """Everything up to `position` is on the follower's disk, its position too."""
+    """Everything up to `position` is on the follower's disk, its position too. disk_ms: how long
+    the disk took, from when it had nothing else to do."""
 
     epoch: int
     session: int
     position: Position
     is_whole: bool
+    disk_ms: int = 0
 
 
 class Fenced(Struct, frozen=True, array_like=True, tag=8):

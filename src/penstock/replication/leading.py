@@ -1,6 +1,7 @@
 """A leader's books: who has what on its disk, what is committed, who may attach from where."""
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,17 +19,22 @@ class Progress:
     """One follower. identity: of its directory; session: of its attach, 0 when it is not attached;
     asked_session: of the last one it has asked for; sent_seq: last entry sent; acked_seq: where
     what is under way to it begins; persisted_seq: last entry on its disk; is_whole: whether that
-    counts."""
+    counts; disk_ms: how long its disk takes, as it said last; timed_seq, timed_ms: an entry that is
+    being timed, and when it was sent; answer_ms: how long the last one of these took."""
 
     __slots__ = (
         "acked_seq",
+        "answer_ms",
         "asked_session",
+        "disk_ms",
         "heard_ms",
         "identity",
         "is_whole",
         "persisted_seq",
         "sent_seq",
         "session",
+        "timed_ms",
+        "timed_seq",
     )
 
     def __init__(self, now_ms: int) -> None:
@@ -43,6 +49,8 @@ class Progress:
         self.acked_seq = 0
         self.persisted_seq = 0
         self.is_whole = False
+        self.disk_ms = self.answer_ms = 0
+        self.timed_seq = self.timed_ms = 0
 
 
 class FollowerView(Struct, frozen=True):
@@ -59,10 +67,27 @@ class FollowerView(Struct, frozen=True):
     heard_ms: int
 
 
+DISK: Final = "disk"
+LINK: Final = "link"
+COPY: Final = "copy"
+AWAY: Final = "away"
+
+
+class FollowerWait(Struct, frozen=True):
+    """A voter that has not on its disk what the leader has. cause: DISK, LINK, COPY (it is being
+    copied, or waits for that) or AWAY (there is no link); ms: from an entry's being sent to the
+    answer that it is on the disk, or since the link is silent."""
+
+    name: str
+    cause: str
+    ms: int
+
+
 class Leading:
     """The member leads `epoch`, whose first entry has the number `first_seq`.
 
     pending: a configuration that is being swapped in; commits have to satisfy it, too.
+    is_ending: its broker has stopped; no copies are begun.
     """
 
     def __init__(
@@ -86,6 +111,7 @@ class Leading:
         self.progress: dict[str, Progress] = {}
         self.resyncing = ""
         self.is_serving = False
+        self.is_ending = False
         # Followers whose copies are there and wait for a mark of the broker, by its number.
         self._mark = 0
         self._marks: dict[int, tuple[str, Attach]] = {}
@@ -166,6 +192,12 @@ class Leading:
         if one is not None:
             one.heard_ms = now_ms
 
+    def disk_heard(self, peer: str, disk_ms: int) -> None:
+        """What a follower says of its disk while that ends nothing."""
+        one = self.progress.get(peer)
+        if one is not None and disk_ms > 0:
+            one.disk_ms = disk_ms
+
     def link_lost(self, peer: str) -> None:
         one = self.progress.get(peer)
         if one is not None:
@@ -182,8 +214,9 @@ class Leading:
         if one.identity != identity:
             one.identity = identity
             one.asked_session = 0
-        if frame.session < one.asked_session:
-            # It comes late, and the follower waits for the answer to a later one.
+        if frame.session < one.asked_session or (one.session and frame.session == one.session):
+            # It comes late, and the follower waits for the answer to a later one; or it comes
+            # again, and the follower is being sent entries and takes no other answer.
             return
         one.asked_session = frame.session
         # Who asks again only because a mark takes its time keeps that mark.
@@ -231,7 +264,7 @@ class Leading:
             return STREAM
         # Each resync makes a whole copy of what is committed a mixture: one at a time. Voters go
         # first, as soon as they ask.
-        return WAIT if self.resyncing not in ("", peer) else RESYNC
+        return WAIT if self.is_ending or self.resyncing not in ("", peer) else RESYNC
 
     def acknowledge(self, peer: str, frame: Ack) -> None:
         """A follower has more on its disk."""
@@ -241,11 +274,15 @@ class Leading:
         one.persisted_seq = max(one.persisted_seq, min(frame.position.seq, one.sent_seq))
         one.acked_seq = max(one.acked_seq, one.persisted_seq)
         one.is_whole = frame.is_whole
+        one.disk_ms = frame.disk_ms
+        if one.timed_seq and one.persisted_seq >= one.timed_seq:
+            one.answer_ms = one.heard_ms - one.timed_ms
+            one.timed_seq = 0
         if one.is_whole and self.resyncing == peer:
             self.resyncing = ""
         self.count()
 
-    def pump(self) -> None:
+    def pump(self, now_ms: int) -> None:
         """Send what followers have not been sent, within what may be under way to each."""
         ring = self.replica.ring
         is_copying = self.resyncing != ""
@@ -266,6 +303,8 @@ class Leading:
                 frame = Entries(self.epoch, one.session, previous, self.commit_seq, entries)
                 self.replica.actions.append(Send(peer, frame))
                 one.sent_seq = entries[-1].seq
+                if not one.timed_seq:
+                    one.timed_seq, one.timed_ms = one.sent_seq, now_ms
 
     def _give_up(self, peer: str, one: Progress) -> None:
         end = self.replica.tail
@@ -305,6 +344,45 @@ class Leading:
         if not self.is_serving:
             self.is_serving = True
             actions.append(Serve(self.epoch))
+
+    def waits(self, now_ms: int) -> tuple[FollowerWait, ...]:
+        """Who lacks entries that the leader has on its disk and that are not committed, who answers
+        soonest first: a majority waits for that one. () when everything is committed."""
+        if self.commit_seq >= self.replica.position.seq:
+            return ()
+        config = self.config
+        needed = config.in_sync if config.mode == ALL else config.voters
+        found = []
+        for name in needed:
+            one = self.progress.get(name)
+            if one is None or (one.is_whole and one.persisted_seq > self.commit_seq):
+                continue
+            if not self.is_linked(name):
+                found.append(FollowerWait(name, AWAY, now_ms - one.heard_ms))
+            elif not one.session or not one.is_whole:
+                found.append(FollowerWait(name, COPY, 0))
+            else:
+                under_way = now_ms - one.timed_ms if one.timed_seq else 0
+                ms = max(one.answer_ms, under_way)
+                # A stalled disk is told of with each sign of life, a slow one with each answer.
+                late_ms = self.timing.heartbeat_ms if under_way > one.answer_ms else 0
+                is_disk = 2 * (one.disk_ms + late_ms) >= ms and one.disk_ms > 0
+                found.append(FollowerWait(name, DISK if is_disk else LINK, ms))
+        order = {DISK: 0, LINK: 0, COPY: 1, AWAY: 2}
+        return tuple(sorted(found, key=lambda one: (order[one.cause], one.ms, one.name)))
+
+    def has_successor(self, prefer: str) -> bool:
+        """Whether who should lead next has the whole log: `prefer` where it can, anybody for "".
+        True where nobody could."""
+        able = [
+            name
+            for name, one in self.progress.items()
+            if name in self.config.voters and one.session and one.is_whole
+        ]
+        if prefer in able:
+            able = [prefer]
+        tail = self.replica.tail.seq
+        return not able or any(self.progress[name].persisted_seq >= tail for name in able)
 
     # -- whether to go on ----------------------------------------------------------------------
 

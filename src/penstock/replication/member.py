@@ -26,7 +26,6 @@ from penstock.replication.config import (
     ALL,
     ELECTING,
     LED,
-    MAJORITY,
     RESIGNED,
     ClusterConfig,
     Promise,
@@ -49,7 +48,7 @@ from penstock.replication.frames import (
 from penstock.replication.leading import FollowerView, Leading
 from penstock.replication.positions import Entry, Position
 from penstock.replication.replica import Replica
-from penstock.replication.state import MemberState
+from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
 
 STARTING: Final = "starting"
@@ -58,19 +57,6 @@ FOLLOWER: Final = "follower"
 CANDIDATE: Final = "candidate"
 LEADER: Final = "leader"
 REFUSED: Final = "refused"
-
-
-class Origin(Struct, frozen=True):
-    """What a directory is before its member has seen the cluster.
-
-    has_data: a single node's data. may_create: a cluster is made of it when there is none.
-    cluster_id: of that cluster. mode: of that cluster.
-    """
-
-    has_data: bool = False
-    may_create: bool = True
-    cluster_id: str = "penstock"
-    mode: str = MAJORITY
 
 
 class MemberView(Struct, frozen=True):
@@ -151,6 +137,8 @@ class Member:
         self._stopping = 0
         self._is_ending = False
         self._prefer = ""
+        # Since when its broker has stopped in order, and followers are given what they lack.
+        self._handing_ms: int | None = None
         self._is_closing = False
         self._is_closed = False
         self._swap: Swap | None = None
@@ -218,7 +206,7 @@ class Member:
     def take_actions(self) -> list[Action]:
         """What is to be done, in its order. Empties the list."""
         if self.leading is not None and not self.is_refused:
-            self.leading.pump()
+            self.leading.pump(self._now_ms)
         found = list(self.actions)
         self.actions.clear()
         return found
@@ -362,6 +350,7 @@ class Member:
                 self._read_soon()
             elif self.leading is not None:
                 self.leading.hear(peer, self._now_ms)
+                self.leading.disk_heard(peer, frame.disk_ms)
             return
         if not self.replica.state.cluster_id:
             # Whether this directory may become part of the cluster is not known yet.
@@ -383,6 +372,7 @@ class Member:
             self.leading.hear(peer, self._now_ms)
             if isinstance(frame, Ack):
                 self.leading.acknowledge(peer, frame)
+                self._hand_over()
             else:
                 self.leading.attach(peer, frame, self._now_ms, self._peers[peer].identity)
 
@@ -392,16 +382,16 @@ class Member:
         """The state of that Persist is on the disk."""
         self._at(now_ms)
         self.replica.persisted(number)
-        self.following.applied()
+        self.following.applied(self._now_ms)
         self._go_on()
 
     def applied(self, position: Position, now_ms: int) -> None:
         """Everything up to `position` is on the disk, and so is that itself."""
         self._at(now_ms)
-        self.replica.position = max(self.replica.position, position)
+        self.replica.reached(position)
         if self.leading is not None:
             self.leading.applied(now_ms)
-        self.following.applied()
+        self.following.applied(self._now_ms)
         self._go_on()
 
     def append(self, payload: bytes, now_ms: int) -> int:
@@ -418,9 +408,19 @@ class Member:
     def stopped(self, is_exact: bool, now_ms: int) -> None:
         """The broker is gone. is_exact: in order; the directory is at the last entry it sent, and
         that was told by `applied`."""
-        self._at(now_ms)
+        # Not `_at`, which would have a broker stopped that is gone.
+        self._now_ms = max(self._now_ms, now_ms)
+        if self._is_ending and is_exact and self.replica.is_drained:
+            self._handing_ms = self._now_ms
+            if self.leading is not None:
+                self.leading.is_ending = True
+            self._hand_over()
+            return
         if self.leading is not None:
             self._end_leading(with_resign=True)
+        self._stopped(is_exact)
+
+    def _stopped(self, is_exact: bool) -> None:
         self._stopping = 0
         replica = self.replica
         replica.is_exact = is_exact and replica.is_drained
@@ -512,6 +512,7 @@ class Member:
         self._retry_swap()
         if self.leading is not None:
             self._tend()
+            self._hand_over()
         self.following.tick(now_ms)
         self._suspect()
         self._try_promise()
@@ -544,7 +545,8 @@ class Member:
             self._change(in_sync=in_sync)
 
     def _send_heartbeat(self, peer: str) -> None:
-        frame = Heartbeat(self.epoch, self.leading is not None, self.commit_seq)
+        disk_ms = self.following.disk_ms(self._now_ms)
+        frame = Heartbeat(self.epoch, self.leading is not None, self.commit_seq, disk_ms)
         self.actions.append(Send(peer, frame))
 
     def _read_soon(self) -> None:
@@ -635,6 +637,10 @@ class Member:
         if self.leading is not None:
             self.leading.configure(config, self._now_ms)
             return
+        if self._ended == self.epoch and self._swap is None:
+            # Another change of the configuration came before its resignation.
+            self._offer_resignation(config)
+            return
         is_able = self._promised_here == self.epoch and not self._stopping and not self._is_closing
         if is_able and self._opening != self.epoch:
             self._opening = self.epoch
@@ -657,6 +663,7 @@ class Member:
         if not replica.is_exact:
             replica.forget_history()
         self.leading = self.begin_leading(config)
+        self._prefer = ""
         marker = Entry(self.epoch, replica.tail.seq + 1, b"")
         replica.take(marker)
         self.actions.append(Apply((marker,)))
@@ -674,8 +681,13 @@ class Member:
         if self.leading is None:
             return
         self.words = words
-        self.actions.append(StopLeading(self.leading.epoch, words, False))
+        is_broker_gone = self._handing_ms is not None
+        if not is_broker_gone:
+            self.actions.append(StopLeading(self.leading.epoch, words, False))
         self._end_leading(with_resign=with_resign)
+        if is_broker_gone:
+            self._stopping = 0
+            self.replica.is_exact = True
 
     def _end_leading(self, *, with_resign: bool) -> None:
         leading = self.leading
@@ -683,15 +695,18 @@ class Member:
         self._stopping = self._ended = leading.epoch
         self.leading = None
         self._is_ending = False
+        self._handing_ms = None
         self.following.commit_seq = leading.commit_seq
         # Until the broker says otherwise its last jobs may have been done in part.
         self.replica.is_exact = False
         config = self.config
         is_mine = config is not None and config.phase == LED and config.leader == self.name
         if with_resign and config is not None and is_mine and config.epoch == leading.epoch:
-            resigned = msgspec.structs.replace(config, phase=RESIGNED, prefer=self._prefer)
-            self._offer(self.revision, resigned)
-        self._prefer = ""
+            self._offer_resignation(config)
+
+    def _offer_resignation(self, config: ClusterConfig) -> None:
+        resigned = msgspec.structs.replace(config, phase=RESIGNED, prefer=self._prefer)
+        self._offer(self.revision, resigned)
 
     def _end_orderly(self, words: str, prefer: str) -> None:
         leading = self.leading
@@ -700,6 +715,17 @@ class Member:
             self._prefer = prefer
             self.words = words
             self.actions.append(StopLeading(leading.epoch, words, True))
+
+    def _hand_over(self) -> None:
+        """Its broker has stopped in order. Who should lead next gets the rest of the log first: of
+        several logs the longest leads, and it would be this one again."""
+        leading = self.leading
+        if leading is None or self._handing_ms is None:
+            return
+        is_late = self._now_ms - self._handing_ms >= self.timing.hand_over_ms
+        if is_late or (self._swap is None and leading.has_successor(self._prefer)):
+            self._end_leading(with_resign=True)
+            self._stopped(True)
 
     def _refuse(self, words: str) -> None:
         if self.is_refused:

@@ -72,6 +72,12 @@ class Replica:
         if entries:
             self.actions.append(Apply(entries))
 
+    def reached(self, position: Position) -> None:
+        """Everything up to `position` is on the disk. It may be behind the tail: then it was under
+        way when the history was forgotten."""
+        self.position = max(self.position, position)
+        self.tail = max(self.tail, self.position)
+
     def open_state(self, epoch: int) -> MemberState:
         """The state that has to be durable before anything of `epoch` is applied."""
         return msgspec.structs.replace(self.state, promised=epoch, open_epoch=epoch)

@@ -1,6 +1,8 @@
-"""What a member has to remember over a restart, besides how far it has applied."""
+"""What a member is told of its directory, and has to remember over a restart."""
 
 from msgspec import Struct
+
+from penstock.replication.config import MAJORITY
 
 
 class MemberState(Struct, frozen=True):
@@ -20,3 +22,16 @@ class MemberState(Struct, frozen=True):
     is_whole: bool = True
     open_epoch: int = 0
     starts: int = 0
+
+
+class Origin(Struct, frozen=True):
+    """What a directory is before its member has seen the cluster.
+
+    has_data: a single node's data. may_create: a cluster is made of it when there is none.
+    cluster_id: of that cluster. mode: of that cluster.
+    """
+
+    has_data: bool = False
+    may_create: bool = True
+    cluster_id: str = "penstock"
+    mode: str = MAJORITY

@@ -93,3 +93,11 @@ def test_in_the_mode_all_one_in_sync_leads() -> None:
     which = config(mode=ALL, in_sync="ab")
     assert chosen(which, promise("c", 4, 99)) == ""
     assert chosen(which, promise("c", 4, 99), promise("b", 4, 9)) == "b"
+
+
+def test_of_equals_anybody_leads_before_who_led_last() -> None:
+    which = config(led_by="c")
+    assert chosen(which, promise("a", 4, 9), promise("b", 4, 9), promise("c", 4, 9)) == "b"
+    assert chosen(which, promise("a", 4, 8), promise("b", 4, 8), promise("c", 4, 9)) == "c"
+    asked = config(led_by="c", prefer="c")
+    assert chosen(asked, promise("a", 4, 9), promise("b", 4, 9), promise("c", 4, 9)) == "c"

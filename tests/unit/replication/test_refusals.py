@@ -5,9 +5,9 @@ import pytest
 from penstock.replication.actions import Drop, Persist, Refuse, Send, Swap
 from penstock.replication.config import LED, ClusterConfig
 from penstock.replication.frames import PROTOCOL, Hello, Refused
-from penstock.replication.member import LEARNER, REFUSED, Member, Origin
+from penstock.replication.member import LEARNER, REFUSED, Member
 from penstock.replication.positions import NOWHERE
-from penstock.replication.state import MemberState
+from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
 from penstock.simulation.machine.dice import Dice
 

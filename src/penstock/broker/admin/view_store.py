@@ -8,7 +8,7 @@ from penstock.broker.store.group_commit import GroupCommit
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_store import StreamStore
-from penstock.explain.root_causes import DEBT, FULL_NS, SYNC_NOW_NS, WANTED
+from penstock.explain.root_causes import DEBT, FULL_NS, REPLICAS, SYNC_NOW_NS, WANTED
 from penstock.storage.layout.files import SyncTotals
 from penstock.streams.log import NO_BOUND
 from penstock.telemetry.actor_window import SYNC_NS, SYNCS
@@ -51,6 +51,9 @@ def snapshot_of(
         numbers[WANTED] = float(waiting_bytes)
     elif store.batch is not None:
         state = "writing"
+    labels = {"vhost": store.name}
+    if broker.replicas:
+        labels[REPLICAS] = broker.replicas
     return ActorSnapshot(
         store.identity,
         "store",
@@ -60,7 +63,7 @@ def snapshot_of(
         times=times(store.time.totals(now_ns)),
         blocked=blocked(store, now_ns),
         numbers=numbers,
-        labels={"vhost": store.name},
+        labels=labels,
     )
 
 

@@ -20,6 +20,7 @@ from penstock.server.cluster.pipe import (
     STALLED,
     START,
     STOP,
+    WAITS,
     WARM,
     FrameReader,
     PipeFault,
@@ -84,6 +85,7 @@ class BrokerChild:
         self.is_started = False
         self.is_stopping = False
         self.is_deposed = False
+        self.waits_said = ""
         self.task = self.loop.create_task(self._run())
 
     async def _run(self) -> None:
@@ -142,6 +144,12 @@ class BrokerChild:
     def committed(self, count: int) -> None:
         """So many of its entries are where they have to be."""
         self._send(count_frame(COMMITTED, count))
+
+    def waits(self, words: str) -> None:
+        """What a majority waits for, "" for nothing; for its `why`. Said when it is another."""
+        if words != self.waits_said:
+            self.waits_said = words
+            self._send(frame(WAITS, words.encode()))
 
     def mark(self, number: int) -> None:
         """`marked` comes behind the entries of all that it has written."""

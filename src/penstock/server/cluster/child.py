@@ -36,7 +36,7 @@ from penstock.server.cluster.recorder import Recorder
 from penstock.server.machine.clock import SystemClock
 from penstock.server.net.listener import raise_limit
 
-TICK_S = 1.0
+TICK_S = 0.5
 
 
 MakerOf = Callable[[Config], MakeTokens | None]
@@ -116,7 +116,7 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
         # It came while the loop was busy with the start.
         node.failure = files.failure()
         asked.set()
-    ticking = loop.create_task(_tick(files))
+    ticking = loop.create_task(_tick(files, node, pipe))
     if node.management is not None and not asked.is_set():
         node.management.start()
     await asked.wait()
@@ -126,10 +126,11 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
         raise node.failure
 
 
-async def _tick(files: RecordedFiles) -> None:
+async def _tick(files: RecordedFiles, node: Node, pipe: ChildPipe) -> None:
     while True:
         await asyncio.sleep(TICK_S)
         files.tick()
+        node.broker.replicas = pipe.waits
 
 
 def _ready(node: Node) -> Ready:

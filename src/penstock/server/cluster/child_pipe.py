@@ -22,6 +22,7 @@ from penstock.server.cluster.pipe import (
     MARK,
     STALLED,
     STOP,
+    WAITS,
     FrameReader,
     PipeFault,
     count_frame,
@@ -43,7 +44,8 @@ class PipeEnded(OSError):
 class ChildPipe:
     """sent, committed: entries; marks: numbers of MARK that nobody has answered yet; unsafe_bytes:
     of those sent and not committed; is_stop_asked: the member wants a clean stop; is_closing:
-    nobody waits for room any more; ended: why there is no member any more, "" while there is.
+    nobody waits for room any more; waits: what a majority waits for, in words; ended: why there is
+    no member any more, "" while there is.
     on_news: called on any thread when one of these has changed."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -55,6 +57,7 @@ class ChildPipe:
         self.is_stop_asked = False
         self.is_closing = False
         self.ended = ""
+        self.waits = ""
         self.marks: deque[int] = deque()
         self.on_news: Callable[[], None] = _nothing
         self._sizes: deque[int] = deque()
@@ -164,6 +167,8 @@ class ChildPipe:
             self.is_stop_asked = True
         elif kind == MARK:
             self.marks.append(count_of(payload))
+        elif kind == WAITS:
+            self.waits = payload.decode(errors="replace")
         elif kind == COMMITTED:
             count = count_of(payload)
             with self._counting:

@@ -7,12 +7,26 @@ not looked at: what a client says to a TLS port goes to the leader's, inside the
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
-from penstock.base.limits import CLUSTER_FORWARD_BYTES, CLUSTER_FORWARD_WAIT_MS
-from penstock.server.cluster.link_frames import DATA, END, TAKEN, Hello, LinkFault
+import msgspec
+
+from penstock.base.errors import OperatorError
+from penstock.base.limits import CLUSTER_FORWARD_BYTES, CLUSTER_FORWARD_WAIT_MS, CONTROL_CLIENTS
+from penstock.server.cluster.link_frames import (
+    ASK_BROKER,
+    ASK_MEMBER,
+    DATA,
+    END,
+    FORWARD,
+    TAKEN,
+    Hello,
+    LinkFault,
+)
 from penstock.server.cluster.link_io import LinkConnection
 from penstock.server.cluster.links import Links
 from penstock.server.net.listener import set_up
@@ -20,7 +34,14 @@ from penstock.server.net.proxy_header import header_of
 
 _AGAIN_S: Final = 0.05
 _ACCEPTS: Final = 64
+_ASK_S: Final = 5.0
+"""For a node to lead, and to take a question."""
+_ANSWER_S: Final = 60.0
 _GONE: Final = (OSError, EOFError, LinkFault)
+
+NOBODY_LEADS: Final = (
+    "no node of the cluster leads now, so nobody can answer: look at `penstock cluster status`"
+)
 
 Leader = Callable[[], tuple[str, str]]
 """Name and address of the node that leads, "" and "" while none does or it is this one."""
@@ -163,11 +184,120 @@ class Forwarder:
 
 async def deliver(hello: Hello, link: LinkConnection, path: str) -> None:
     """At the leader: hand a forwarded client to the broker's private socket at `path`, with the
-    client's own address. Raises: OSError; EOFError; LinkFault."""
+    client's own address, or a question to the control socket there.
+    Raises: OSError; EOFError; LinkFault."""
     reader, writer = await asyncio.open_unix_connection(path, limit=CLUSTER_FORWARD_BYTES.default)
     try:
-        writer.write(header_of(hello.client_host, hello.client_port))
+        if hello.purpose == FORWARD:
+            writer.write(header_of(hello.client_host, hello.client_port))
         link.write(TAKEN)
         await relay(reader, writer, link)
     finally:
         writer.close()
+
+
+class Questions:
+    """Questions that the leader alone can answer, asked of another node.
+
+    path: of the broker's control socket, which is this one's while the broker is elsewhere.
+    """
+
+    def __init__(self, links: Links, path: str, leader: Leader) -> None:
+        self.links = links
+        self.path = path
+        self.leader = leader
+        self.server: asyncio.Server | None = None
+        self.clients: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Take questions to the broker. Raises: OperatorError."""
+        if self.server is not None:
+            return
+        before = os.umask(0o177)
+        try:
+            self.server = await asyncio.start_unix_server(
+                self._accepted, self.path, limit=CLUSTER_FORWARD_BYTES.default
+            )
+        except OSError as fault:
+            raise OperatorError(
+                f"cannot make the control socket {self.path}: {fault.strerror or fault}; choose "
+                "another place with --control"
+            ) from fault
+        finally:
+            os.umask(before)
+
+    def shut(self) -> None:
+        """Take no more: a broker of this node is to."""
+        if self.server is not None:
+            self.server.close()
+            self.server = None
+
+    def close(self) -> None:
+        """The node ends."""
+        for task in self.clients:
+            task.cancel()
+        if self.server is not None:
+            self.shut()
+            Path(self.path).unlink(missing_ok=True)
+
+    async def ask_member(self, request: dict[str, object]) -> dict[str, object]:
+        """The answer of the member that leads. Raises: OperatorError."""
+        link = await self._reach(ASK_MEMBER)
+        if link is None:
+            raise OperatorError(NOBODY_LEADS)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                link.write(DATA, msgspec.json.encode(request) + b"\n")
+                await link.drain()
+                data = b""
+                while not data.endswith(b"\n"):
+                    kind, more = await link.read()
+                    if kind == END:
+                        break
+                    data += more
+                return msgspec.json.decode(data, type=dict[str, object])
+        except (*_GONE, TimeoutError, msgspec.DecodeError) as fault:
+            raise OperatorError("the node that leads has not answered: try again") from fault
+        finally:
+            link.abort()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "because it is called in one"
+        if len(self.clients) >= CONTROL_CLIENTS.default:
+            writer.close()
+            return
+        self.clients.add(task)
+        link = None
+        try:
+            link = await self._reach(ASK_BROKER)
+            if link is not None:
+                await relay(reader, writer, link)
+            else:
+                async with asyncio.timeout(_ASK_S):
+                    await reader.readline()
+                    writer.write(msgspec.json.encode({"error": NOBODY_LEADS}) + b"\n")
+                    await writer.drain()
+        except (*_GONE, TimeoutError, ValueError):
+            # Whoever asked is gone, or the leader is.
+            return
+        finally:
+            self.clients.discard(task)
+            if link is not None:
+                link.abort()
+            writer.close()
+
+    async def _reach(self, purpose: str) -> LinkConnection | None:
+        """A connection to whoever leads, None when nobody has for too long."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _ASK_S
+        while loop.time() < end:
+            name, address = self.leader()
+            if name:
+                try:
+                    return await self.links.forward(name, address, ("", 0, False), purpose)
+                except (*_GONE, ValueError):
+                    # It leads no more, or not yet.
+                    pass
+            await asyncio.sleep(_AGAIN_S)
+        return None

@@ -43,7 +43,11 @@ SPOILT: Final = 12
 REPLICATION: Final = "replication"
 FORWARD: Final = "forward"
 PROBE: Final = "probe"
-"""What a connection is for: the two members themselves, a client, or to see who answers."""
+ASK_BROKER: Final = "ask-broker"
+ASK_MEMBER: Final = "ask-member"
+"""What a connection is for: the two members themselves, a client, to see who answers, or a question
+to the control socket of the broker or of the member there."""
+FORWARDED: Final = (FORWARD, ASK_BROKER, ASK_MEMBER)
 
 _HEAD: Final = struct.Struct(">IB")
 HEAD_BYTES: Final = _HEAD.size
@@ -63,7 +67,7 @@ class Hello(msgspec.Struct, frozen=True):
     to: the name of the member that it means.
     boot_id: of its process.
     clock_ms: its wall clock.
-    purpose: REPLICATION, FORWARD or PROBE.
+    purpose: REPLICATION, FORWARD, PROBE, ASK_BROKER or ASK_MEMBER.
     client_host, client_port, is_tls: of a forwarded client, and whether it came to the TLS port.
     """
 

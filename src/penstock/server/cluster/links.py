@@ -18,6 +18,7 @@ from penstock.server.cluster.admission import Self
 from penstock.server.cluster.link_frames import (
     BEAT,
     FORWARD,
+    FORWARDED,
     PROBE,
     REPLICATION,
     TAKEN,
@@ -256,10 +257,11 @@ class Links:
             peer.send(kind, payload)
 
     async def forward(
-        self, name: str, address: str, client: tuple[str, int, bool]
+        self, name: str, address: str, client: tuple[str, int, bool], purpose: str = FORWARD
     ) -> LinkConnection:
-        """A connection for one client, which the broker there has taken. Raises: as `dial`."""
-        connection = await dial(address, self.tls, self.me, name, FORWARD, client)
+        """A connection for one client, which the broker there has taken, or for one who asks.
+        Raises: as `dial`."""
+        connection = await dial(address, self.tls, self.me, name, purpose, client)
         try:
             async with asyncio.timeout(TAKEN_S):
                 kind, _ = await connection.read()
@@ -282,7 +284,7 @@ class Links:
         try:
             hello = await greet(connection, self.me, self.known)
             peer = self.peers.get(hello.name)
-            if hello.purpose == FORWARD:
+            if hello.purpose in FORWARDED:
                 await self.on_forward(hello, connection)
             elif hello.purpose == REPLICATION and peer is not None:
                 # A name that etcd has not told of yet dials again.

@@ -46,6 +46,7 @@ from penstock.replication.member import Member
 from penstock.replication.positions import Position
 from penstock.server.cluster.admission import Self
 from penstock.server.cluster.broker_child import BrokerChild, ChildEvents
+from penstock.server.cluster.commit_watch import CommitWatch
 from penstock.server.cluster.coordinator import (
     MEMBERS,
     CoordinatorEvents,
@@ -58,10 +59,12 @@ from penstock.server.cluster.etcd_coordinator import (
     read_config,
     read_members,
 )
-from penstock.server.cluster.forward import Forwarder, deliver
+from penstock.server.cluster.forward import Forwarder, Questions, deliver
 from penstock.server.cluster.link_frames import (
     ANSWER,
     ASK,
+    ASK_BROKER,
+    ASK_MEMBER,
     MESSAGE,
     NUDGE,
     SPOILT,
@@ -75,6 +78,7 @@ from penstock.server.cluster.pipe import Ready
 from penstock.server.cluster.replica_disk import DiskEvents, ReplicaDisk
 from penstock.server.cluster.resync_links import ResyncAsker, ResyncServer
 from penstock.server.cluster.settings import MemberSettings
+from penstock.server.control.control_client import cluster_path, control_path
 
 TICK_S: Final = 0.05
 
@@ -117,12 +121,15 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.forwarder = Forwarder(
             self.links, sockets.public(), config.connections_max, self._leader
         )
+        path = config.control_socket or control_path(sockets.port)
+        self.questions = Questions(self.links, path, self._leader)
         self.thread: CoordinatorThread | None = None
         self.coordinator: EtcdCoordinator | None = None
         self.view = CoordinatorView()
         self.members: dict[str, MemberRow] = {}
         self.reach = (False, "not asked yet")
         self.address = ""
+        self.watch = CommitWatch()
         self.child: BrokerChild | None = None
         self.child_ended = asyncio.Event()
         self.is_child_clean = False
@@ -152,6 +159,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self._task(self._take_turns())
         self._task(self._tick())
         self.forwarder.open()
+        await self.questions.open()
         thread.start()
         self.act()
 
@@ -197,6 +205,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.forwarder.close()
+        self.questions.close()
         self.server.end_all()
         if self.child is not None:
             self.child.kill()
@@ -213,6 +222,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             await asyncio.sleep(TICK_S)
             self.member.tick(now_ms())
             self.act()
+            leading = self.member.leading
+            self.watch.look(() if leading is None else leading.waits(now_ms()))
+            if self.child is not None and self.ready_told is not None:
+                self.child.waits(self.watch.words)
 
     # -- what replication wants --------------------------------------------------------------------
 
@@ -263,11 +276,11 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
                 self.turns.put_nowait(lambda: self._lead(epoch, next_seq))
             case Serve(epoch):
                 self.turns.put_nowait(lambda: self._serve(epoch))
-            case StopLeading(_, words, is_orderly):
+            case StopLeading(epoch, words, is_orderly):
                 if not is_orderly and self.child is not None and self.child.is_started:
                     # At once: what it has not confirmed by now it does not confirm any more.
                     self.child.kill()
-                self.turns.put_nowait(lambda: self._stop_leading(words, is_orderly))
+                self.turns.put_nowait(lambda: self._stop_leading(epoch, words, is_orderly))
             case BeginResync():
                 self.turns.put_nowait(lambda: self._copy(action))
             case AbortResync():
@@ -314,16 +327,21 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             return
         self.forwarder.shut()
         self.forwarder.end()
+        self.questions.shut()
         config = self.sockets.settled(self.config)
         self.child.start(
             replace(config, cluster_coordinator="", store_spare_segments=0),
             self.sockets.inherited(),
         )
 
-    async def _stop_leading(self, words: str, is_orderly: bool) -> None:
+    async def _stop_leading(self, epoch: int, words: str, is_orderly: bool) -> None:
+        if epoch != self.epoch:
+            # It had to be stopped at once while it was being stopped in order.
+            return
         self.log.info(f"leads no more: {words}")
         child = self.child
-        is_exact = True
+        # A broker that ended by itself may have begun what it did not send.
+        is_exact = child is not None
         if child is not None and child.is_started:
             if is_orderly and not child.is_deposed:
                 child.stop()
@@ -346,6 +364,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             if self.child is None:
                 self._spawn()
             self.forwarder.open()
+            await self.questions.open()
         self.member.stopped(is_exact, now_ms())
         self.act()
 
@@ -479,9 +498,14 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         return name, row.address
 
     async def _forwarded(self, hello: Hello, link: LinkConnection) -> None:
-        if self.ready_told is None:
+        if hello.purpose == ASK_MEMBER:
+            await deliver(hello, link, cluster_path(self.sockets.port))
+        elif self.ready_told is None:
             raise LinkFault(f"node '{hello.name}' forwards a client, and this node does not lead")
-        await deliver(hello, link, self.sockets.private_path(is_tls=hello.is_tls))
+        elif hello.purpose == ASK_BROKER:
+            await deliver(hello, link, self.ready_told.control)
+        else:
+            await deliver(hello, link, self.sockets.private_path(is_tls=hello.is_tls))
 
     # -- etcd --------------------------------------------------------------------------------------
 

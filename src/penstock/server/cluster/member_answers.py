@@ -1,11 +1,13 @@
 """What a member answers over its control socket: the cluster as this node sees it, and commands."""
 
+import asyncio
 from typing import Final
 
 import msgspec
 
 from penstock import __version__
 from penstock.base.errors import OperatorError
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
 from penstock.replication.config import ELECTING, majority
 from penstock.server.cluster.coordinator import MEMBERS
@@ -13,6 +15,8 @@ from penstock.server.cluster.member import MemberNode, now_ms
 from penstock.server.control.control_socket import Reply
 
 OPS: Final = ("cluster_status", "cluster_move", "cluster_forget", "cluster_force_leader")
+AT_LEADER: Final = ("cluster_move", "cluster_forget")
+"""Any node takes them; the leader decides."""
 
 
 class MemberAnswers:
@@ -27,6 +31,11 @@ class MemberAnswers:
             if op == "cluster_status":
                 return self.status()
             name = str(request.get("name", ""))
+            leads = self.node.member.leader
+            is_elsewhere = leads not in ("", self.node.me.name)
+            if op in AT_LEADER and is_elsewhere and "asked_by" not in request:
+                # Once: two nodes that take each other for the leader are of different epochs.
+                return self._ask_leader(request | {"asked_by": self.node.me.name})
             if op == "cluster_move":
                 return self._said(self._resign(name))
             if op == "cluster_forget":
@@ -36,9 +45,16 @@ class MemberAnswers:
         except OperatorError as error:
             return {"error": str(error)}
         return {
-            "error": f"'{op}' is no question for a node of a cluster: ask the broker of the node "
-            f"that leads, '{self.node.member.leader or 'none now'}'"
+            "error": f"'{op}' is no question for a node of a cluster: the broker's control socket "
+            f"is {self.node.questions.path}"
         }
+
+    def _ask_leader(self, request: dict[str, object]) -> Steps[object]:
+        """The leader's answer, while this node goes on with its own work."""
+        asked = asyncio.ensure_future(self.node.questions.ask_member(request))
+        while not asked.done():
+            yield 0.01
+        return asked.result()
 
     @staticmethod
     def _said(words: str) -> Reply:

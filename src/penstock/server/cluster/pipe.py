@@ -13,6 +13,7 @@
     to the broker   START    JSON of Start
                     COMMITTED count: that many entries are safe wherever they have to be
                     MARK     number: between two jobs of the disk it is answered by MARKED
+                    WAITS    a sentence: what a majority waits for, "" for nothing
                     STOP     a clean stop; what it writes are entries too
 
 When either side goes away the broker stops writing and confirms nothing more.
@@ -38,8 +39,9 @@ COMMITTED: Final = 17
 STOP: Final = 18
 MARK: Final = 19
 MARKED: Final = 7
+WAITS: Final = 20
 KINDS: Final = frozenset(
-    {WARM, ENTRY, DONE, READY, FAILED, STALLED, START, COMMITTED, STOP, MARK, MARKED}
+    {WARM, ENTRY, DONE, READY, FAILED, STALLED, START, COMMITTED, STOP, MARK, MARKED, WAITS}
 )
 
 HEAD: Final = Struct(">IB")

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from penstock.base.config import Config
 from penstock.broker.broker import Log
-from penstock.replication.member import Member, Origin
-from penstock.replication.state import MemberState
+from penstock.replication.member import Member
+from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
 from penstock.server.boot.log_lines import LineLog
 from penstock.server.cluster.admission import Self

@@ -25,11 +25,13 @@ Job = Persist | Apply | WholeAt | Sync
 
 
 class SimDisk:
-    """is_stalled: nothing ends. slow: how many times slower than usual."""
+    """is_stalled: nothing ends. slow: how many times slower than usual. is_full: what a member
+    writes fails, in part done; a leader's broker waits for room."""
 
     def __init__(self, node: "SimNode") -> None:
         self.node = node
         self.is_stalled = False
+        self.is_full = False
         self.slow = 1
         self._jobs: deque[Job] = deque()
         self._job: Job | None = None
@@ -79,7 +81,8 @@ class SimDisk:
         def end() -> None:
             if self._job is not job or self.node.life != life or not self.node.is_up:
                 return
-            if self.is_stalled or self.node.is_paused:
+            is_held = self.is_stalled or (self.is_full and isinstance(job, Sync))
+            if is_held or self.node.is_paused:
                 world.after(20, end)
             else:
                 self._end(job)
@@ -88,6 +91,10 @@ class SimDisk:
 
     def _end(self, job: Job) -> None:
         node = self.node
+        if self.is_full and not isinstance(job, Sync):
+            self.crash()
+            node.disk_failed()
+            return
         if isinstance(job, Persist):
             node.store_state(job)
         elif isinstance(job, Apply):

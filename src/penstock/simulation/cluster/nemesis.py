@@ -118,6 +118,19 @@ class Nemesis:
 
         return self._while(3000, begin, end)
 
+    def fill_disk(self) -> bool:
+        """No room for a while; who ended because of it is started when there is some."""
+        node = self._node()
+
+        def begin() -> None:
+            node.disk.is_full = True
+
+        def end() -> None:
+            node.disk.is_full = False
+            self.world.restart(node)
+
+        return self._while(3000, begin, end)
+
     def empty_directory(self) -> bool:
         """One at a time, and never one that is needed."""
         node = self._node()
@@ -277,6 +290,7 @@ TROUBLES: Final[dict[str, Callable[[Nemesis], bool]]] = {
     "jump_clock": Nemesis.jump_clock,
     "stall_disk": Nemesis.stall_disk,
     "slow_disk": Nemesis.slow_disk,
+    "fill_disk": Nemesis.fill_disk,
     "empty_directory": Nemesis.empty_directory,
     "isolate": Nemesis.isolate,
     "split": Nemesis.split,

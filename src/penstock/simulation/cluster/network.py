@@ -17,8 +17,12 @@ CONNECT_MS = 60
 """Between two attempts to connect a pair."""
 
 
+SPOILT = -1
+
+
 class ResyncFrame:
-    """Part of a copy: an asked range, or an answer. cells: None when asked."""
+    """Part of a copy: an asked range, or an answer. cells: None when asked; range: SPOILT in the
+    answer of who copies nothing to the asker."""
 
     __slots__ = ("cells", "is_last", "range", "session")
 

@@ -10,7 +10,7 @@ from penstock.replication.state import MemberState
 from penstock.simulation.cluster.child import SimChild
 from penstock.simulation.cluster.directory import CELLS, SimDirectory
 from penstock.simulation.cluster.disk import SimDisk
-from penstock.simulation.cluster.network import ResyncFrame
+from penstock.simulation.cluster.network import SPOILT, ResyncFrame
 from penstock.simulation.cluster.store import SimCoordinator
 
 if TYPE_CHECKING:
@@ -188,6 +188,20 @@ class SimNode:
         self.slot = entries[-1].position
         self.tell_applied(self.slot)
 
+    def disk_failed(self) -> None:
+        """There is no room: the member says so, and its process ends."""
+        words = "No space left on device"
+        self.deliver("disk_failed", lambda: self.member.disk_failed(words, self.now_ms()))
+        life = self.life
+
+        def end() -> None:
+            if self.life == life:
+                self.crash(with_power=False)
+                # Peers notice that it is gone before it is back.
+                self.world.mend_later(100, lambda: self.world.restart(self))
+
+        self.world.after(1, end)
+
     def tell_applied(self, position: Position) -> None:
         self.deliver("applied", lambda: self.member.applied(position, self.now_ms()))
 
@@ -292,7 +306,11 @@ class SimNode:
 
     def _resync_frame(self, sender: str, frame: ResyncFrame) -> None:
         if frame.cells is None:
-            if self._chosen.get(sender) != frame.session or self.child is None:
+            if self._chosen.get(sender) != frame.session:
+                spoilt = ResyncFrame(frame.session, SPOILT, {})
+                self.world.network.send(self.name, sender, spoilt)
+                return
+            if self.child is None:
                 return
             cells = {
                 cell: self.directory.cells.get(cell, 0)
@@ -304,6 +322,10 @@ class SimNode:
             )
             return
         copy = self._copying
+        if frame.range == SPOILT and copy is not None and copy.session == frame.session:
+            self._copying = None
+            self.member.resync_failed(frame.session, self.now_ms())
+            return
         if copy is None or copy.session != frame.session or frame.range != self._range:
             return
         self.directory.write(sorted(frame.cells.items()))

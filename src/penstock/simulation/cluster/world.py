@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.replication.config import ALL, MAJORITY
-from penstock.replication.member import Member, Origin
+from penstock.replication.member import Member
+from penstock.replication.state import Origin
 from penstock.replication.timing import Bounds, Timing
 from penstock.simulation.cluster.laws import ClusterLaws
 from penstock.simulation.cluster.nemesis import TROUBLES, Nemesis
@@ -76,6 +77,7 @@ class ClusterWorld:
         disk_stall_ms=1500,
         link_grace_ms=80,
         promise_wait_ms=120,
+        hand_over_ms=300,
         retry_ms=250,
     )
 
@@ -211,7 +213,7 @@ class ClusterWorld:
             self.network.run()
             self.nemesis.begin()
             self._tend()
-            self._until(self.setting.trouble_s * 1000)
+            self.run_for(self.setting.trouble_s * 1000)
             self._heal()
             self.laws.look_at_all()
         except (LawBroken, AssertionError) as fault:
@@ -219,7 +221,8 @@ class ClusterWorld:
             raise ClusterFailed(self.seed, at_ms, self.report.steps, str(fault)) from fault
         return self._reported()
 
-    def _until(self, ms: float) -> None:
+    def run_for(self, ms: float) -> None:
+        """Let so much time pass."""
         end_ns = self.now_ns + int(ms * 1e6)
         while self.timers.next_ns() <= end_ns:
             self.timers.run_next()
@@ -249,7 +252,7 @@ class ClusterWorld:
             raise LawBroken(
                 f"{words} {HEAL_MS} ms after everything was well\n{self.store.config}\n{views}"
             )
-        self._until(50)
+        self.run_for(50)
 
     def _is_well(self) -> bool:
         leader = self.leader()
