@@ -19,6 +19,7 @@ from penstock.server.control import questions_objects as objects
 from penstock.server.control import questions_policies as policies
 from penstock.server.control import questions_queues as queues
 from penstock.server.control import questions_readers as reading
+from penstock.server.control import questions_super_streams as super_streams
 from penstock.server.control import questions_users as users
 from penstock.server.control import questions_vhosts as vhosts
 from penstock.server.control.control_socket import Reply
@@ -41,6 +42,7 @@ DEFAULTS: Final = MappingProxyType(
         "users": "list",
         "permissions": "list",
         "vhosts": "list",
+        "super-streams": "list",
     }
 )
 """What is done when a request does not say it."""
@@ -128,6 +130,9 @@ class Questions:
             "vhosts list": vhosts.listing,
             "vhosts add": vhosts.add,
             "vhosts delete": vhosts.delete,
+            "super-streams list": super_streams.listing,
+            "super-streams add": super_streams.add,
+            "super-streams delete": super_streams.delete,
             "permissions list": users.permissions,
             "permissions set": users.permit,
             "permissions clear": users.forbid,
