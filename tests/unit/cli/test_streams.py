@@ -98,7 +98,7 @@ def test_a_super_stream_by_key_and_one_key_more(says: Says, channel: BlockingCha
     assert [row["partition"] for row in listed(says, "regions")] == [
         "regions-eu", "regions-us", "regions-asia",
     ]  # fmt: skip
-    with pytest.raises(OperatorError, match="of type direct.* --routing-keys"):
+    with pytest.raises(OperatorError, match=r"of type direct.* --routing-keys"):
         says("add-partitions", "regions", "--partitions", "1")
     says("delete-super", "regions", "--yes")
 
@@ -161,9 +161,7 @@ def test_what_is_there_already_is_not_touched(says: Says, channel: BlockingChann
     assert "no super streams" in says("list")
 
 
-def test_each_partition_is_consumed_by_one_of_its_own(
-    says: Says, channel: BlockingChannel
-) -> None:
+def test_each_partition_is_consumed_by_one_of_its_own(says: Says, channel: BlockingChannel) -> None:
     """All of a key come to one consumer, in their order."""
     says("add-super", "jobs", "--partitions", "2")
     channel.confirm_delivery()
