@@ -4,7 +4,7 @@ Of n bindings the keys are "0" to "n-1", as `penstock streams add-super` and Rab
 `rabbitmq-streams add_super_stream` bind partitions. A message goes to the binding whose key is the
 hash modulo n, and nowhere while there is none of that key. The hash is murmur3 of 32 bits with the
 seed of RabbitMQ's stream clients, so that a key has the same partition whether it is published over
-AMQP, here or to RabbitMQ, or by a stream client. Source: RabbitMQ's rabbit_exchange_type_super_stream.
+AMQP, here or to RabbitMQ, or by a stream client. Source: rabbit_exchange_type_super_stream.
 """
 
 from collections.abc import Mapping

@@ -359,7 +359,7 @@ class StreamBatchReader(DataSourceReader):
         self._shape = shape
 
     def partitions(self) -> list[InputPartition]:
-        """About minPartitions ranges, or as `tasks_for` says. Raises: OperatorError, ClientError."""
+        """About minPartitions ranges, or see `tasks_for`. Raises: OperatorError, ClientError."""
         ranges = [self.range_of(number) for number in range(len(self._options.queues))]
         rows = [max(0, stop - first) for first, stop in ranges]
         counts = tasks_for(self._options, rows)
