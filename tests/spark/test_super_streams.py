@@ -211,7 +211,7 @@ def test_what_is_refused(penstock_url: str, rabbitmq_url: str) -> None:
         begin({"url": rabbitmq_url, "superStream": "a"})
     for more, said in (
         ({"queue": "q"}, "options queue and superStream: give one of them"),
-        ({"mode": "lease"}, "option superStream is for mode=stream or mode=auto"),
+        ({"mode": "lease"}, "option superStream is for mode=stream or auto"),
         ({"leaseTimeout": "1m"}, "option leaseTimeout is for ordinary queues"),
         ({"maxOffsetsPerTrigger": "0"}, "takes a whole number"),
     ):
