@@ -1,6 +1,7 @@
-"""A job for tests that kill it: one stream into a queue, a Delta table and Parquet files.
+"""A job for tests that kill it: a stream into a queue, a Delta table and Parquet files.
 
-    python -m tests.spark.killed_job URL FOLDER
+    python -m tests.spark.killed_job URL FOLDER queue|superStream
+The stream, or the super stream, is called `numbers`.
 One query after the other reads what is there, and is started again when it fails, as a supervisor
 would. The job says RUNNING when it begins with them, DONE at the end.
 """
@@ -19,21 +20,21 @@ MASTER = "local[2,4]"
 PAUSE_S = 0.5
 
 
-def main(url: str, folder: Path) -> None:
+def main(url: str, folder: Path, source: str) -> None:
     with open_session(find_java(), MASTER) as spark:
         register(spark)
         print("RUNNING", flush=True)
         spark.sparkContext.setLogLevel("OFF")
         for name in ("queue", "delta", "parquet"):
-            while not has_ended_well(spark, url, folder, name):
+            while not has_ended_well(spark, url, folder, source, name):
                 time.sleep(PAUSE_S)
         print("DONE", flush=True)
 
 
-def has_ended_well(spark: Any, url: str, folder: Path, name: str) -> bool:
+def has_ended_well(spark: Any, url: str, folder: Path, source: str, name: str) -> bool:
     """Run a query to its end, or to its first fault."""
     try:
-        started(spark, url, folder, name).awaitTermination()
+        started(spark, url, folder, source, name).awaitTermination()
     except Exception as fault:
         print(name, str(fault)[:300], flush=True)
         return False
@@ -41,8 +42,8 @@ def has_ended_well(spark: Any, url: str, folder: Path, name: str) -> bool:
     return True
 
 
-def started(spark: Any, url: str, folder: Path, name: str) -> Any:
-    options = {"url": url, "queue": "numbers", "mode": "stream", "startingOffsets": "earliest"}
+def started(spark: Any, url: str, folder: Path, source: str, name: str) -> Any:
+    options = {"url": url, source: "numbers", "mode": "stream", "startingOffsets": "earliest"}
     rows = (
         spark.readStream.format("amqp")
         .options(**options, maxOffsetsPerTrigger="150", minPartitions="2", reconnectTimeout="20s")
@@ -59,4 +60,4 @@ def started(spark: Any, url: str, folder: Path, name: str) -> Any:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -28,9 +28,9 @@ LIFE_S_MAX = 900
 class Job:
     """The job of killed_job.py as processes of a group of their own."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, source: str) -> None:
         self.output = folder / "job.txt"
-        command = [sys.executable, "-m", "tests.spark.killed_job", url, str(folder)]
+        command = [sys.executable, "-m", "tests.spark.killed_job", url, str(folder), source]
         with self.output.open("wb") as out:
             self.process = subprocess.Popen(
                 command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
@@ -95,13 +95,38 @@ def is_daemon(pid: int) -> bool:
         return False
 
 
-def publish(url: str, first: int) -> int:
+STREAM = {"x-queue-type": "stream"}
+
+
+def declare(url: str, source: str) -> None:
+    """The queue that is the sink, and the stream `numbers`, or a super stream of three."""
+    with connect(url) as connection:
+        channel = connection.channel()
+        channel.declare_queue("out", durable=True)
+        if source == "queue":
+            channel.declare_queue("numbers", durable=True, arguments=dict(STREAM))
+            return
+        channel.declare_exchange("numbers", "x-super-stream", durable=True)
+    for number in range(3):
+        add_partition(url, number)
+
+
+def add_partition(url: str, number: int) -> None:
+    with connect(url) as connection:
+        channel = connection.channel()
+        channel.declare_queue(f"numbers-{number}", durable=True, arguments=dict(STREAM))
+        order = {"x-stream-partition-order": number}
+        channel.bind_queue(f"numbers-{number}", "numbers", str(number), arguments=dict(order))
+
+
+def publish(url: str, source: str, first: int) -> int:
     """More rows for the stream; the number behind the last."""
+    exchange, key = ("", "numbers") if source == "queue" else ("numbers", "")
     with connect(url) as connection:
         channel = connection.channel()
         channel.confirm_select()
         for number in range(first, first + ROWS_AT_ONCE):
-            channel.publish("", "numbers", b"%d" % number)
+            channel.publish(exchange, key or str(number), b"%d" % number)
         channel.wait_for_confirms(30_000)
     return first + ROWS_AT_ONCE
 
@@ -140,29 +165,27 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 @pytest.mark.skipif(not KILLS, reason="takes minutes: PENSTOCK_SPARK_KILLS=60")
+@pytest.mark.parametrize("source", ["queue", "superStream"])
 def test_no_row_is_lost_or_doubled_in_any_sink(
-    java: Any, tmp_path: Path, request: pytest.FixtureRequest
+    java: Any, tmp_path: Path, request: pytest.FixtureRequest, source: str
 ) -> None:
+    """A super stream gets a partition more with each fifth kill."""
     pytest.importorskip("deltalake")
     dice = Random(SEED)
     kills = Counter[str]()
     lives = 1
     with MortalBroker(tmp_path) as broker:
-        with connect(broker.url) as connection:
-            channel = connection.channel()
-            channel.declare_queue("out", durable=True)
-            stream = {"x-queue-type": "stream"}
-            channel.declare_queue("numbers", durable=True, arguments=dict(stream))
-        end = publish(broker.url, 0)
-        job = Job(broker.url, tmp_path)
+        declare(broker.url, source)
+        end = publish(broker.url, source, 0)
+        job = Job(broker.url, tmp_path, source)
         request.addfinalizer(lambda: job.kill() if job.process.poll() is None else None)
         job.wait_for("RUNNING")
         while sum(kills.values()) < KILLS:
             time.sleep(dice.random() * 3)
             if job.has_said("DONE"):
                 job.process.wait()
-                end = publish(broker.url, end)
-                job = Job(broker.url, tmp_path)
+                end = publish(broker.url, source, end)
+                job = Job(broker.url, tmp_path, source)
                 lives += 1
                 job.wait_for("RUNNING")
                 continue
@@ -170,8 +193,8 @@ def test_no_row_is_lost_or_doubled_in_any_sink(
             victim = dice.choice(["worker", "worker", "broker", "broker", "driver"])
             if victim == "driver":
                 job.kill()
-                end = publish(broker.url, end)
-                job = Job(broker.url, tmp_path)
+                end = publish(broker.url, source, end)
+                job = Job(broker.url, tmp_path, source)
                 lives += 1
                 job.wait_for("RUNNING")
             elif victim == "broker":
@@ -181,6 +204,8 @@ def test_no_row_is_lost_or_doubled_in_any_sink(
                 continue
             kills[victim] += 1
             print(dict(kills), flush=True)
+            if source == "superStream" and sum(kills.values()) % 5 == 0:
+                add_partition(broker.url, 2 + sum(kills.values()) // 5)
         job.wait_for("DONE")
         job.process.wait()
         found = found_in(broker.url, tmp_path)

@@ -224,6 +224,9 @@ MESSAGE_HEADERS: Final = Limit(65_536, 1, 1_048_576,
     "406 PRECONDITION_FAILED closes the channel; one frame of frame_bytes_max has 21,800 at most")
 EXCHANGE_HOPS_MAX: Final = Limit(1024, 1, 65_536, "exchanges visited by one publish", GUARD,
     "routing/router", "exchanges beyond it are not visited and the event is counted")
+SUPER_STREAM_PARTITIONS: Final = Limit(256, 1, 256,
+    "partitions of a super stream that commands make; one Spark query reads no more", GUARD,
+    "server/control/questions_super_streams", "the command is refused")
 ROUTE_CACHE_ENTRIES: Final = Limit(4096, 1, 1_048_576, "routes per channel", BOOKS,
     "broker/channel/publish", "the cache is emptied and refilled")
 DEDUPLICATION_ENTRIES: Final = Limit(10_000_000, 1, 1_000_000_000,

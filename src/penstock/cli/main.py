@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "flow": "penstock.cli.flow:flow",
     "connections": "penstock.cli.connections:connections",
     "queues": "penstock.cli.queues:queues",
+    "streams": "penstock.cli.streams:streams",
     "limits": "penstock.cli.limits:limits",
     "users": "penstock.cli.users:users",
     "vhosts": "penstock.cli.vhosts:vhosts",

@@ -57,3 +57,9 @@ class Targets:
             ready = list(self._counts)
             self._ready = ready
         found.extend(ready)
+
+    def give_first(self, found: list[Destination]) -> None:
+        """Append the one that came first, if there is any."""
+        for destination in self._counts:
+            found.append(destination)
+            return

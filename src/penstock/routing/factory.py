@@ -13,6 +13,7 @@ from penstock.routing.fanout import FanoutExchange
 from penstock.routing.headers import HeadersExchange
 from penstock.routing.modulus_hash import MODULUS_HASH, ModulusHashExchange
 from penstock.routing.random_choice import RANDOM, RandomExchange
+from penstock.routing.super_stream import SUPER_STREAM, SuperStreamExchange
 from penstock.routing.topic import TopicExchange
 
 EXCHANGE_KINDS: Final = (
@@ -25,6 +26,7 @@ EXCHANGE_KINDS: Final = (
     DELAYED,
     DEDUPLICATION,
     MODULUS_HASH,
+    SUPER_STREAM,
 )
 _PRECONDITION_FAILED: Final = 406
 
@@ -66,6 +68,8 @@ def make_exchange(
         return DeduplicationExchange(name, durable, auto_delete, internal, arguments)
     if kind == MODULUS_HASH:
         return ModulusHashExchange(name, durable, auto_delete, internal, arguments)
+    if kind == SUPER_STREAM:
+        return SuperStreamExchange(name, durable, auto_delete, internal, arguments)
     if kind == DELAYED:
         inner = make_exchange(
             inner_kind(arguments), name, durable, auto_delete, internal, arguments

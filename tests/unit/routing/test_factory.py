@@ -8,7 +8,14 @@ from penstock.routing.factory import EXCHANGE_KINDS, check_kind, make_exchange
 
 NEEDED: Table = {"x-delayed-type": "direct", "x-cache-size": 1}
 BY_HEADERS = ("headers", "x-random", "x-delayed-message", "x-message-deduplication")
-BY_KEY = ("direct", "topic", "x-consistent-hash", "x-modulus-hash", "x-delayed-message")
+BY_KEY = (
+    "direct",
+    "topic",
+    "x-consistent-hash",
+    "x-modulus-hash",
+    "x-delayed-message",
+    "x-super-stream",
+)
 
 
 @pytest.mark.parametrize("kind", EXCHANGE_KINDS)

@@ -342,3 +342,25 @@ class Changed(Struct, frozen=True):
     """What a change to users, permissions or virtual hosts has done, in words."""
 
     said: str
+
+
+class PartitionRow(Struct, frozen=True):
+    """A partition of a super stream. kind: the type of its exchange, x-super-stream where keys are
+    hashed; partition: "" for a super stream without any; routing_key: its binding's; bytes: on the
+    disk."""
+
+    vhost: str
+    super_stream: str
+    kind: str
+    partition: str
+    routing_key: str
+    messages: int
+    bytes: int
+
+
+class PartitionListing(Struct, frozen=True):
+    """Partitions, in the order of virtual host, super stream and place."""
+
+    partitions: list[PartitionRow]
+    total: int = 0
+    next: str = ""

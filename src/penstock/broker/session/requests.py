@@ -25,6 +25,7 @@ from penstock.broker.session.stream_requests import (
 from penstock.broker.session.tickets import Ask, Ticket, refused
 from penstock.broker.session.transaction_requests import TRANSACTION_HANDLERS
 from penstock.broker.vhost.queue_arguments import is_stream
+from penstock.broker.vhost.super_streams import partitions_of
 from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.protocol import methods as m
 from penstock.protocol.values import Value
@@ -46,10 +47,7 @@ def queue_list(ask: Ask) -> None:
     kind, after = ask.text("type"), ask.text("after", "")
     if kind not in (QUEUE, STREAM):
         raise refused(f"argument 'type' is '{kind}'; it takes '{QUEUE}' or '{STREAM}'")
-    frame_bytes = ask.ticket.frame_bytes_max()
-    room = PAGE_NAMES_MAX
-    if frame_bytes > 0:
-        room = min(room, max(1, (frame_bytes - FRAME_SPARE_BYTES) // NAME_BYTES_MAX))
+    room = _names_in_frame(ask)
     found = nsmallest(
         room + 1,
         (
@@ -64,6 +62,30 @@ def queue_list(ask: Ask) -> None:
     )
     names: list[Value] = [*found[:room]]
     ask.ticket.settle({"names": names, "is_last": len(found) <= room})
+
+
+def stream_partitions(ask: Ask) -> None:
+    """stream.partitions {super_stream, from} -> {names, is_last}: the streams that are bound to the
+    exchange, in the order of x-stream-partition-order, without the first `from`; as many as surely
+    fit a frame.
+
+    Raises: ChannelFault 404 for an exchange there is not, 406."""
+    name, vhost = ask.text("super_stream"), ask.session.vhost
+    behind = ask.number_of("from", 0, 2**31, 0)
+    exchange = vhost.find_exchange(name) if name else None
+    if exchange is None:
+        raise refused(f"no exchange '{name}' in vhost '{vhost.name}'", 404)
+    found = partitions_of(vhost, exchange)[behind:]
+    room = _names_in_frame(ask)
+    names: list[Value] = [one.name for one in found[:room]]
+    ask.ticket.settle({"names": names, "is_last": len(found) <= room})
+
+
+def _names_in_frame(ask: Ask) -> int:
+    frame_bytes = ask.ticket.frame_bytes_max()
+    if frame_bytes <= 0:
+        return PAGE_NAMES_MAX
+    return min(PAGE_NAMES_MAX, max(1, (frame_bytes - FRAME_SPARE_BYTES) // NAME_BYTES_MAX))
 
 
 Verb: TypeAlias = tuple[Callable[[Ask], None], str]
@@ -86,6 +108,7 @@ HANDLERS: Final[Mapping[str, Verb]] = MappingProxyType(
         "stream.group.remove": (group_remove, "queue group"),
         "stream.groups": (group_list, "queue"),
         "stream.offsets": (stream_offsets, "queue"),
+        "stream.partitions": (stream_partitions, "super_stream from"),
         **TRANSACTION_HANDLERS,
     }
 )

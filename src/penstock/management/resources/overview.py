@@ -41,6 +41,7 @@ KINDS: Final = (
     "x-consistent-hash",
     "x-delayed-message",
     "x-message-deduplication",
+    "x-super-stream",
 )
 
 

@@ -19,6 +19,7 @@ from penstock.server.control import questions_objects as objects
 from penstock.server.control import questions_policies as policies
 from penstock.server.control import questions_queues as queues
 from penstock.server.control import questions_readers as reading
+from penstock.server.control import questions_super_streams as super_streams
 from penstock.server.control import questions_users as users
 from penstock.server.control import questions_vhosts as vhosts
 from penstock.server.control.control_socket import Reply
@@ -41,6 +42,7 @@ DEFAULTS: Final = MappingProxyType(
         "users": "list",
         "permissions": "list",
         "vhosts": "list",
+        "super-streams": "list",
     }
 )
 """What is done when a request does not say it."""
@@ -125,9 +127,8 @@ class Questions:
             "users delete": users.delete,
             "users change-password": users.change_password,
             "users set-tags": users.set_tags,
-            "vhosts list": vhosts.listing,
-            "vhosts add": vhosts.add,
-            "vhosts delete": vhosts.delete,
+            **vhosts.ANSWERS,
+            **super_streams.ANSWERS,
             "permissions list": users.permissions,
             "permissions set": users.permit,
             "permissions clear": users.forbid,

@@ -43,14 +43,14 @@ class DefinitionQuestions:
             done = yield from importing(request.broker, definitions, vhost)
             request.run_soon()
             notes = list(done.notes)
-            if not (yield from _reach_disk(request.broker)):
+            if not (yield from reach_disk(request.broker)):
                 notes.append("the disk does not have all of it yet; see the broker's log")
             return {"imported": dict(done.counts), "notes": notes}
         finally:
             self.is_importing = False
 
 
-def _reach_disk(broker: Broker) -> Steps[bool]:
+def reach_disk(broker: Broker) -> Steps[bool]:
     """Whether the disk has what was changed up to now, after a while."""
     catalogue = broker.catalogue
     mark = catalogue.hand_over()

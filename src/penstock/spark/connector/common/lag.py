@@ -92,6 +92,11 @@ class Progress:
         self._held_ns = [-1] * count
         self._sum_held_ns = 0
 
+    def widen(self, count: int) -> None:
+        """So many queues more, behind the others."""
+        self._watches += [LagWatch() for _ in range(count)]
+        self._held_ns += [-1] * count
+
     def report(
         self, now_ns: int, tails: Sequence[int], ends: Sequence[int], told: Sequence[Told]
     ) -> Mapping[str, Any]:

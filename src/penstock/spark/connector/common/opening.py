@@ -15,6 +15,7 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ClientError
 from penstock.client.io_blocking import Connection, connect
 from penstock.client.url import BrokerUrl
+from penstock.protocol.values import Table
 from penstock.spark.connector.common.endpoint import Endpoint, labelled
 from penstock.spark.connector.common.kinds import LEASE, QUEUE, REQUESTS, STREAM, mode_of
 from penstock.spark.connector.common.labels import in_task
@@ -102,7 +103,7 @@ def check_source(given: Mapping[str, str], role: str, application: str = "") -> 
     options = parse_source(given)
 
     def look(connection: Connection) -> None:
-        if options.pattern or options.mode == AUTO:
+        if options.may_change or options.mode == AUTO:
             _found(given, options, connection)
             return
         for queue in options.queues:
@@ -139,7 +140,7 @@ def parse_and_find(
     """
     options = parse_source(given)
     endpoint = labelled(options.endpoint, application)
-    if not options.pattern and options.mode != AUTO:
+    if not options.may_change and options.mode != AUTO:
         return replace(options, endpoint=endpoint)
     limit_ms = options.endpoint.reconnect_timeout_ms if is_patient else 0
     outage = Outage()
@@ -154,6 +155,8 @@ def parse_and_find(
 def _found(
     given: Mapping[str, str], options: SourceOptions, connection: Connection
 ) -> SourceOptions:
+    if options.super_stream:
+        return parse_source(given, partitions_of(options, connection))
     names = options.queues
     if options.pattern:
         names = _matching(options, connection)
@@ -196,6 +199,36 @@ def _matching(options: SourceOptions, connection: Connection) -> tuple[str, ...]
             "is there, as a whole, among those that are not exclusive"
         )
     return found
+
+
+def partitions_of(options: SourceOptions, connection: Connection) -> tuple[str, ...]:
+    """The partitions of option superStream, in their order, 1 or more.
+
+    Raises: OperatorError for none, or for a broker that does not tell; ClientError, 404 for an
+    exchange that is not there."""
+    name = options.super_stream
+    if REQUESTS not in connection.session.server_capabilities():
+        raise OperatorError(
+            f"option superStream: the broker at {options.endpoint.url.address()} does not say over "
+            "AMQP what is bound to an exchange, as Penstock does; name the partitions with option "
+            "queues"
+        )
+    channel = connection.channel()
+    names: list[str] = []
+    while True:
+        question: Table = {"super_stream": name, "from": len(names)}
+        answer = channel.request("stream.partitions", question)
+        page = answer["names"]
+        assert isinstance(page, list), "docs/requests.md says so"
+        names += [str(one) for one in page]
+        if answer["is_last"] or not page:
+            break
+    if not names:
+        raise OperatorError(
+            f"option superStream is {name!r}, and no stream is bound to that exchange: `penstock "
+            "streams add-super` makes one with its partitions"
+        )
+    return tuple(names)
 
 
 def _listed(options: SourceOptions, kind: str, connection: Connection) -> list[str]:

@@ -226,17 +226,20 @@ def _more(name: str) -> str:
 
 
 def parse_queues(values: Values, found: tuple[str, ...]) -> tuple[str, ...]:
-    """Their names, 1 or more. found: what queuePattern matches; without them the pattern stands for
-    a queue.
+    """Their names, 1 or more. found: what queuePattern matches, or the partitions of superStream;
+    without them the option stands for a queue.
 
     Raises: OperatorError for none, too many, names that are none, and a pattern that is none.
     """
-    given = [name for name in ("queue", "queues", "queuePattern") if values.has(name)]
+    ways = ("queue", "queues", "queuePattern", "superStream")
+    given = [name for name in ways if values.has(name)]
     if len(given) > 1:
         raise OperatorError(f"options {' and '.join(given)}: give one of them")
     if values.has("queuePattern"):
         _check_pattern(values.text("queuePattern"))
         queues = found or (values.text("queuePattern"),)
+    elif values.has("superStream"):
+        queues = found or (values.text("superStream"),)
     elif values.has("queues"):
         queues = tuple(name.strip() for name in values.text("queues").split(","))
     else:
@@ -244,20 +247,24 @@ def parse_queues(values: Values, found: tuple[str, ...]) -> tuple[str, ...]:
     if not all(queues):
         raise OperatorError(
             "option queue is missing: the name of the queue or stream to read; or queues, several "
-            "names separated by commas, none of them empty; or queuePattern"
+            "names separated by commas, none of them empty; or queuePattern, or superStream"
         )
     if len(set(queues)) < len(queues):
         raise OperatorError(f"option queues names a queue twice: {', '.join(queues)}")
-    if len(queues) > CONNECTOR_QUEUES.default:
-        raise OperatorError(
-            f"option {'queuePattern matches' if found else 'queues names'} {len(queues)} queues, "
-            f"and a query reads {CONNECTOR_QUEUES.default} at most; divide them among several "
-            "queries"
-        )
+    check_count(f"option {given[0] if given else 'queue'} means", len(queues))
     for name in queues:
         if not found and len(name.encode()) > 255:
             raise OperatorError("option queue is longer than the 255 bytes a name may have")
     return queues
+
+
+def check_count(what: str, count: int) -> None:
+    """Raises: OperatorError when `what` is more queues than one query reads."""
+    if count > CONNECTOR_QUEUES.default:
+        raise OperatorError(
+            f"{what} {count} queues, and a query reads {CONNECTOR_QUEUES.default} at most; divide "
+            "them among several queries"
+        )
 
 
 def matching(pattern: str, names: list[str]) -> tuple[str, ...]:

@@ -78,6 +78,9 @@ SOURCE_OPTIONS: Final = (
     Option("queues", "several of them, separated by commas; all of one mode"),
     Option("queuePattern", "instead: a regular expression for whole names; those there are when "
            "the query starts. Penstock only"),
+    Option("superStream", "instead: a super stream, all of whose partitions are read, one task "
+           "each; those that come later, too. Penstock only", modes=_STREAM,
+           field="super_stream", reads=("text",)),
     Option("mode", "auto (what fits the queue and its broker), stream (x-queue-type=stream, "
            "exactly once), lease (an ordinary queue of Penstock, exactly once) or queue (an "
            "ordinary queue of any broker, at least once)", AUTO),
@@ -193,7 +196,7 @@ class SourceOptions:
 
     max_rows: 1..; min_rows: 0..max_rows; max_bytes: 0..; prefetch: max_rows..65535 (queues);
     target_ms: 0.., how long a batch is to take. queues: in order, 1 or more; queue: the first;
-    pattern: what they were found by, "" for none.
+    pattern, super_stream: what they were found by, "" for none.
     columns: those kept, with `body` for the body whatever its name; none for all.
     mode: as given, or with `is_auto` as found; note: what the user has to know of that, "" for
     nothing.
@@ -227,6 +230,7 @@ class SourceOptions:
     fails_on_data_loss: bool
     read_timeout_ms: int
     read_mode: str
+    super_stream: str = ""
     group: str = ""
     max_lag_rows: int = 0
     max_lag_bytes: int = 0
@@ -234,6 +238,11 @@ class SourceOptions:
     columns: tuple[str, ...] = ()
     cores: int = 1
     note: str = ""
+
+    @property
+    def may_change(self) -> bool:
+        """Whether the broker says which queues there are, and may say otherwise the next time."""
+        return self.pattern != "" or self.super_stream != ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +271,9 @@ class SinkOptions:
 def parse_source(
     given: Mapping[str, str], found: tuple[str, ...] = (), found_mode: str = ""
 ) -> SourceOptions:
-    """Options of `spark.read` and `spark.readStream`. found: the names that queuePattern matches;
-    without them it stands for a queue itself, and places are not looked at. found_mode: what
+    """Options of `spark.read` and `spark.readStream`. found: the names that queuePattern matches,
+    or of the partitions; without them either stands for a queue itself, and places are not looked
+    at. found_mode: what
     mode=auto has turned out to be.
 
     Raises: OperatorError naming the option, its value, and what it takes.
@@ -273,7 +283,8 @@ def parse_source(
     queues = parse_queues(values, found)
     asked = values.choice("mode", _MODES, AUTO)
     values.check_fits("mode", asked)
-    mode = found_mode or asked
+    is_super = values.has("superStream")
+    mode = found_mode or ("stream" if is_super else asked)
     if asked == AUTO != mode:
         values.check_kind("stream", mode == "stream", queues)
     highest, usual = {
@@ -290,7 +301,7 @@ def parse_source(
         )
     min_rows = values.number("minOffsetsPerTrigger", 1, max_rows, 0)
     starts = ends = ("",) * len(queues)
-    if found or not pattern:
+    if found or not (pattern or is_super):
         starts = parse_places(values, "starting", ("earliest", "latest"), queues)
         ends = parse_places(values, "ending", ("latest",), queues)
     return SourceOptions(

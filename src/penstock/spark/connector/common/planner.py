@@ -131,6 +131,14 @@ class PaceWatch:
         self._begun_ns = now_ns
 
 
+def tasks_for(options: SourceOptions, rows: Sequence[int]) -> list[int]:
+    """`tasks_of`, and of a super stream one for each partition with rows, unless minPartitions says
+    more: within a task the rows of a key are in order."""
+    if options.super_stream:
+        return tasks_of(rows, options.partitions or 1, options.cores)
+    return tasks_of(rows, options.partitions, options.cores)
+
+
 def tasks_of(rows: Sequence[int], asked: int, cores: int) -> list[int]:
     """The tasks for each queue, of which those with rows get at least one.
 

@@ -29,6 +29,7 @@ from penstock.spark.connector.common.engines import (
     SupportsTriggerAvailableNow,
 )
 from penstock.spark.connector.common.lag import Progress
+from penstock.spark.connector.common.option_values import check_count
 from penstock.spark.connector.common.options import SourceOptions, of_queue
 from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.planner import (
@@ -36,7 +37,7 @@ from penstock.spark.connector.common.planner import (
     PaceWatch,
     Planner,
     plan_batch,
-    tasks_of,
+    tasks_for,
 )
 from penstock.spark.connector.common.ranges import split
 from penstock.spark.connector.common.shape import Shape
@@ -195,18 +196,20 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
             planner.prepare_available_now()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """About minPartitions parts, or what `tasks_of` says, divided among the queues by rows; a
-        task reads several queues where there are more of them than that."""
+        """About minPartitions parts, or what `tasks_for` says, divided among the queues by rows; a
+        task reads several queues where there are more of them than that, but of a super stream."""
         starts, ends = self._numbers(start), self._numbers(end)
         rows = [max(0, stop - first) for first, stop in zip(starts, ends, strict=True)]
-        asked, cores = self._options.partitions, self._options.cores
-        counts = tasks_of(rows, asked, cores)
+        options = self._options
+        counts = tasks_for(options, rows)
         parts: list[InputPartition] = []
         for number, planner in enumerate(self._opened()):
             if rows[number] > 0:
                 first, stop = starts[number], ends[number]
                 parts += self.parts_of(number, planner, first, stop, counts[number])
-        return packed(parts, max(1, asked, cores))
+        if options.super_stream:
+            return parts
+        return packed(parts, max(1, options.partitions, options.cores))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: what is done is settled when Spark asks for the next batch."""
@@ -215,6 +218,26 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
         """Close the connections."""
         for planner in self._planners:
             planner.stop()
+
+    def _widen(self, names: Sequence[str]) -> None:
+        """Read the queues `names`, too, which were not there before. Raises: OperatorError when
+        they are too many."""
+        options = self._options
+        check_count(f"option superStream is {options.super_stream!r}, which has",
+                    len(options.queues) + len(names))  # fmt: skip
+        unsaid = ("",) * len(names)
+        first = len(options.queues)
+        self._options = options = replace(
+            options,
+            queues=(*options.queues, *names),
+            starts=options.starts + unsaid,
+            ends=options.ends + unsaid,
+        )
+        if self._planners:
+            more = range(first, len(options.queues))
+            self._planners += [self.planner_of(of_queue(options, number)) for number in more]
+        if self._progress is not None:
+            self._progress.widen(len(names))
 
     def _opened(self) -> list[P]:
         if not self._planners:
@@ -240,17 +263,17 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
 
     def _written(self, numbers: list[int]) -> dict[str, Any]:
         options = self._options
-        return offsets.written(self.MODE, options.queues, numbers, options.pattern != "")
+        return offsets.written(self.MODE, options.queues, numbers, options.may_change)
 
     def _check(self, offset: dict[str, Any]) -> list[int]:
         """The numbers in `offset`. Raises: OperatorError when it is that of something else."""
-        return offsets.read(self.MODE, self._options.queues, offset, self._options.pattern != "")
+        return offsets.read(self.MODE, self._options.queues, offset, self._options.may_change)
 
     def _numbers(self, offset: dict[str, Any]) -> list[int]:
         numbers = self._check(offset)
         if offsets.LACKING not in numbers:
             return numbers
-        # A queue that the pattern did not find before.
+        # A queue that was not found before.
         return [
             planner.first() if number == offsets.LACKING else number
             for planner, number in zip(self._opened(), numbers, strict=True)

@@ -17,18 +17,23 @@ from penstock.client.errors import ChannelClosedError, ClientError, ConnectionCl
 from penstock.spark.connector.common.engines import ReadLimit
 from penstock.spark.connector.common.lag import Told
 from penstock.spark.connector.common.offsets import (
+    LACKING,
     beginning_of,
     begun_at,
     has_beginning,
     identified,
     ids_in,
 )
-from penstock.spark.connector.common.opening import CONNECTION_NAME
+from penstock.spark.connector.common.opening import (
+    CONNECTION_NAME,
+    first_look,
+    partitions_of,
+)
 from penstock.spark.connector.common.option_values import time_ms
 from penstock.spark.connector.common.options import SourceOptions, of_queue
 from penstock.spark.connector.common.outage import RETRY_MS
 from penstock.spark.connector.common.plainly import plainly
-from penstock.spark.connector.common.planner import tasks_of
+from penstock.spark.connector.common.planner import tasks_for
 from penstock.spark.connector.common.ranges import RangePlanner, split
 from penstock.spark.connector.common.reader import (
     AmqpStreamReader,
@@ -39,6 +44,8 @@ from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream.stream_read import check_loss, read_rows
 from penstock.spark.connector.stream.stream_tail import GroupMember, StreamEnds
 
+PARTITIONS_LOOK_NS: Final = 5_000_000_000
+"""How often a query looks for new partitions of its super stream, over a connection of its own."""
 TAIL_BUDGET_MS: Final = 30
 """What finding the end of a busy stream may add to a batch."""
 TARGET_BUDGET_MS: Final = 2000
@@ -251,7 +258,11 @@ class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
     Spark writes down where a batch ends, and of the first one that died it asks again where it
     begins: with startingOffsets=latest somewhere else. So the end of the first batch says it.
 
-    _began: where the query begins, None until Spark has asked.
+    What a super stream or a pattern has more than before is read from its first row, and the batch
+    that finds it says where that was: retention may have moved it when the batch is run again.
+
+    _began: where the query begins, None until Spark has asked; _looked_ns: when the broker was
+    asked for partitions; _is_ending: what is there now is all that will be read.
     """
 
     MODE = "stream"
@@ -259,6 +270,13 @@ class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
     def __init__(self, options: SourceOptions, shape: Shape) -> None:
         super().__init__(options, shape)
         self._began: dict[str, Any] | None = None
+        self._looked_ns = time.monotonic_ns()
+        self._is_ending = False
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read what is there now and end."""
+        self._is_ending = True
+        super().prepareForTriggerAvailableNow()
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins."""
@@ -267,10 +285,14 @@ class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """As every reader; of the first batch with its beginning."""
+        self._look_for_partitions()
+        has_new = LACKING in self._check(start)
         numbers = self._numbers(start)
         self._expect(start)
         end = super().latestOffset(start, limit)
-        is_known = has_beginning(start) or not self._options.pattern
+        if has_new:
+            return begun_at(end, self._written(numbers))
+        is_known = has_beginning(start) or not self._options.may_change
         if is_known and self._numbers(end) == numbers:
             # Spark compares texts: without new rows it has to be the same one.
             return start
@@ -287,6 +309,26 @@ class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
             if made_as:
                 planner.check_made(number)
         return super().partitions(begun, end)
+
+    def _look_for_partitions(self) -> None:
+        """Now and then: a super stream may have got another one. A broker that is away is asked
+        the next time. Raises: OperatorError, ClientError when the super stream is gone."""
+        now_ns = time.monotonic_ns()
+        options = self._options
+        if not options.super_stream or self._is_ending:
+            return
+        if now_ns - self._looked_ns < PARTITIONS_LOOK_NS:
+            return
+        self._looked_ns = now_ns
+        found: list[str] = []
+        first_look(
+            options.endpoint,
+            f"{CONNECTION_NAME}: partitions",
+            lambda connection: found.extend(partitions_of(options, connection)),
+        )
+        new = [name for name in found if name not in options.queues]
+        if new:
+            self._widen(new)
 
     def _expect(self, offset: dict[str, Any]) -> list[str]:
         """Tell the planners which streams `offset` is of, "" where it does not say."""
@@ -317,10 +359,10 @@ class StreamBatchReader(DataSourceReader):
         self._shape = shape
 
     def partitions(self) -> list[InputPartition]:
-        """About minPartitions ranges, or what `width` says. Raises: OperatorError, ClientError."""
+        """About minPartitions ranges, or see `tasks_for`. Raises: OperatorError, ClientError."""
         ranges = [self.range_of(number) for number in range(len(self._options.queues))]
         rows = [max(0, stop - first) for first, stop in ranges]
-        counts = tasks_of(rows, self._options.partitions, self._options.cores)
+        counts = tasks_for(self._options, rows)
         parts: list[InputPartition] = [
             RangePartition(self._options.queues[number], *part)
             for number, (first, stop) in enumerate(ranges)
