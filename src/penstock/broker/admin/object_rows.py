@@ -235,10 +235,12 @@ QUEUE_STATS: Final = {
     "deliver_get": ("delivered", "delivered"),
     "deliver": ("acked_delivered", "delivered"),
     "deliver_no_ack": ("auto_delivered", ""),
+    "get": ("got", ""),
+    "get_no_ack": ("auto_got", ""),
+    "get_empty": ("got_empty", ""),
     "ack": ("acked", "acked"),
     "redeliver": ("redelivered", "redelivered"),
 }
-"""Answers to basic.get are not counted apart from deliveries."""
 
 
 def queue_row(broker: Broker, actor: QueueActor, windows: Windows, owner: str) -> Row:
@@ -303,7 +305,8 @@ def _contents_of(actor: QueueActor, window: ActorWindow | None) -> Row:
     entered, delivered = rates.get("published", 0.0), rates.get("delivered", 0.0)
     left = rates.get("acked", 0.0)
     counts = passed(actor)
-    counts["acked_delivered"] = counts["delivered"] - counts["auto_delivered"]
+    others = counts["auto_delivered"] + counts["got"] + counts["auto_got"]
+    counts["acked_delivered"] = counts["delivered"] - others
     return {
         "messages": ready + unacked,
         "messages_details": details(entered - left),

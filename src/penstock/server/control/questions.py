@@ -85,6 +85,7 @@ class Questions:
         self.certificate = certificate
         self.broker = broker
         self.history = service.history
+        self.totals = service.totals
         self.run_soon = run_soon
         definitions = DefinitionQuestions()
         records = RecordQuestions(service)
@@ -206,7 +207,8 @@ class Questions:
 
     def _node(self, request: Request) -> Steps[dict[str, object]]:
         found = yield from about_node.node(request)
-        return {"items": [found | {"listeners": self.listeners()}]}
+        more = {"listeners": self.listeners(), "flow": about_node.flow(self.broker, self.totals)}
+        return {"items": [found | more]}
 
     def _status(self, _request: Request) -> Steps[dict[str, object]]:
         """A Status, in steps."""
