@@ -101,9 +101,7 @@ def ping(port: int, seconds: float) -> dict[str, float]:
     connection = Connection(Loop(), port, name="ping")
     connection.channel()
     connection.declare(QUEUE)
-    connection.call(
-        1, 60, 20, b"\x00\x00" + short(QUEUE) + short("one") + b"\x02" + table({})
-    )
+    connection.call(1, 60, 20, b"\x00\x00" + short(QUEUE) + short("one") + b"\x02" + table({}))
     message = publish_bytes(1, "", QUEUE, b"x" * 16)
     sock = connection.sock
     sock.setblocking(True)

@@ -265,7 +265,9 @@ class Metrics:
 
     def _dead_lettered(self, dropped: list[Row]) -> Iterator[Metric]:
         """What queues gave up, by reason and how they give dead letters on."""
-        found = {(one["reason"], one["queue_type"], one["strategy"]): one["count"] for one in dropped}
+        found = {
+            (one["reason"], one["queue_type"], one["strategy"]): one["count"] for one in dropped
+        }
         for reason in LETTER_REASONS:
             family = CounterMetricFamily(
                 f"rabbitmq_global_messages_dead_lettered_{reason}",

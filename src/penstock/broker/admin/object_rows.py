@@ -8,7 +8,7 @@ docs/http-api.md.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import quote
 
 from penstock.base.clock import Clock
@@ -34,7 +34,11 @@ DEFAULT_PROPERTIES_KEY: Final = "~"
 CONSUMER_DETAILS_MAX: Final = 1_000
 """Consumers that the view of one queue lists."""
 
-Windows = Mapping[str, ActorWindow]
+
+class Windows(Protocol):
+    """What every actor did in the last seconds, by its id."""
+
+    def get(self, actor: str, /) -> ActorWindow | None: ...
 
 
 def details(rate: float) -> Row:

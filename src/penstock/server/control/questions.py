@@ -54,10 +54,6 @@ CHANGES: Final = frozenset(
 LOOKS_S: Final = MappingProxyType(
     {
         "queues list": queues.WINDOW_S,
-        "objects connections": objects.WINDOW_S,
-        "objects channels": objects.WINDOW_S,
-        "objects queues": objects.WINDOW_S,
-        "objects node": objects.WINDOW_S,
         "flow edges": 1.0,
         "flow accounts": 1.0,
         "flow alarms": 1.0,
@@ -206,7 +202,7 @@ class Questions:
         }
 
     def _node(self, request: Request) -> Steps[dict[str, object]]:
-        found = yield from about_node.node(request)
+        found = yield from about_node.node(request, self.totals)
         more = {"listeners": self.listeners(), "flow": about_node.flow(self.broker, self.totals)}
         return {"items": [found | more]}
 

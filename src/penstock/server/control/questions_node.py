@@ -7,7 +7,6 @@ One request is {"op": "objects", "do": "node"}, or {"op": "objects", "do": "logi
 import math
 import os
 import resource
-from collections.abc import Mapping
 from typing import Final
 
 import penstock
@@ -22,9 +21,10 @@ from penstock.server.control.request import Request
 from penstock.server.machine.build import build_words
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flow_totals import FlowTotals
+from penstock.telemetry.snapshots import ActorSnapshot
 
 WINDOW_S: Final = 10.0
-STEP_COUNTS: Final = 256
+STEP_COUNTS: Final = 64
 LOGIN_LOOK_S: Final = 0.005
 TOTALS: Final = (
     *("connections", "channels", "exchanges", "queues", "consumers", "publishers"),
@@ -34,15 +34,13 @@ NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
 
 
-def node(request: Request) -> Steps[dict[str, object]]:
-    """The node and all that is counted on it, in steps."""
+def node(request: Request, seen: FlowTotals) -> Steps[dict[str, object]]:
+    """The node and all that is counted on it, in steps. seen: by the recorder's rounds."""
     broker = request.broker
     counts = broker.counts.copy()
     totals = dict.fromkeys(TOTALS, 0)
     states = yield from _count_connections(broker, counts, totals)
     yield from _count_queues(broker, counts, totals)
-    windows = request.windows(WINDOW_S)
-    yield 0.0
     return {
         "node": broker.node_name,
         "version": penstock.__version__,
@@ -59,7 +57,7 @@ def node(request: Request) -> Steps[dict[str, object]]:
                 for (kind, strategy, reason), count in sorted(counts.dropped.items())
             ]
         },
-        **(yield from _rates(windows)),
+        **(yield from _rates(request, seen)),
         "machine": _machine(broker),
         "vhosts": list(broker.vhosts),
     }
@@ -103,34 +101,28 @@ def _count_queues(broker: Broker, counts: NodeCounts, totals: dict[str, int]) ->
                 yield 0.0
 
 
-def _rates(windows: Mapping[str, ActorWindow]) -> Steps[Row]:
-    """Messages a second by what they did, publishers by how much they were held, and for how long
-    senders were held by whom and why, added up."""
-    rates: dict[str, float] = {}
+def _rates(request: Request, totals: FlowTotals) -> Steps[Row]:
+    """Messages a second by what they did, publishers by how much they were held, queues that wait
+    for consumers, and for how long senders were held by whom and why, added up."""
     publishers = {"running": 0, "throttled": 0, "blocked": 0}
-    held: dict[tuple[str, str, str], float] = {}
     waiting = dict.fromkeys(WAITING, 0)
-    for index, window in enumerate(windows.values(), 1):
-        if window.kind in ("conn", "queue"):
-            for name in ("published", "confirmed", "delivered", "acked", "redelivered"):
-                key = f"{window.kind}:{name}"
-                rates[key] = rates.get(key, 0.0) + window.rates.get(name, 0.0)
-        if window.kind == "conn" and window.numbers.get("published", 0.0) > 0.0:
-            publishers[_how_held(window)] += 1
-        if window.kind == "queue" and (why := _why_waiting(window)) != "":
+    windows = request.history.finding(WINDOW_S)
+    for index, actor in enumerate(totals.latest(), 1):
+        if actor.kind == "conn" and actor.numbers.get("published", 0.0) > 0.0:
+            # Only those that were ever held are looked at more closely.
+            window = windows.get(actor.actor) if actor.blocked.stops > 0 else None
+            publishers["running" if window is None else _how_held(window)] += 1
+        elif actor.kind == "queue" and (why := _why_waiting(actor)) != "":
             waiting[why] += 1
-        for block in window.blocks:
-            pair = (window.kind, block.peer.partition(":")[0], block.reason)
-            held[pair] = held.get(pair, 0.0) + block.ns / NS_PER_S
         if index % STEP_COUNTS == 0:
             yield 0.0
     return {
-        "rates": rates,
+        "rates": totals.rates(),
         "publishers": publishers,
         "queues_waiting": waiting,
         "held": [
-            {"sender": sender, "receiver": receiver, "reason": reason, "seconds": seconds}
-            for (sender, receiver, reason), seconds in sorted(held.items())
+            {"sender": sender, "receiver": receiver, "reason": reason, "seconds": ns / NS_PER_S}
+            for (sender, receiver, reason), ns in sorted(totals.blocked_lately().items())
         ],
     }
 
@@ -145,12 +137,12 @@ WAITING: Final = ("no_consumers", "window_full", "paused")
 FULL_SHARE: Final = 0.9
 
 
-def _why_waiting(window: ActorWindow) -> str:
+def _why_waiting(queue: ActorSnapshot) -> str:
     """Why a queue that has messages gives them to no consumer, one of WAITING, "" if it does."""
-    numbers = window.numbers
+    numbers = queue.numbers
     if numbers.get("ready", 0.0) <= 0.0:
         return ""
-    if PAUSED in window.labels:
+    if PAUSED in queue.labels:
         return "paused"
     if numbers.get("consumers", 0.0) <= 0.0:
         return "no_consumers"

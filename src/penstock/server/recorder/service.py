@@ -153,7 +153,7 @@ class RecorderService:
                     also(snapshot)
             yield None
         yield from self.history.ending()
-        yield from self.totals.ending()
+        yield from self.totals.ending(self._round_ns)
 
     def _slice(self) -> None:
         steps = self._steps
