@@ -241,6 +241,7 @@ docs: $(TEST)/.stamp
 	$(TEST)/bin/python scripts/state_machines_page.py > docs/state-machines.md
 	$(TEST)/bin/python scripts/config_example.py > packaging/penstock.toml
 	$(TEST)/bin/python scripts/flow_board.py > packaging/grafana/penstock-flow.json
+	$(TEST)/bin/python scripts/openapi_page.py > docs/openapi.json
 
 # Resolved in an empty environment, so that nothing left over from earlier ends up in the lists.
 lock:

@@ -6,8 +6,8 @@ broker's time, in slices below a millisecond, once a second at most; so the clie
 less than a millisecond, and a page takes two or three times the listing.
 
     page     1,000 queues, 5,000 connections: GET /api/queues?page=1&page_size=100, ten a second
-    scrape   1,000 queues, 2,000 connections: GET /metrics once a second, beside a broker of the same
-             size without a management process
+    scrape   1,000 queues, 2,000 connections: GET /metrics once a second, beside a broker as large
+             that has no management process
 
 The client sends one message every two milliseconds and waits for it. Every repeat measures it once
 with and once without requests, in random order. The verdict is on the median over the repeats of

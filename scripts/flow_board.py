@@ -35,7 +35,7 @@ PANELS: Final = (
         "Publishers held",
         ((f'sum(penstock_flow_publishers{{{OF}, state=~"throttled|blocked"}})', ""),),
         "none",
-        "Connections that publish and were held for 5 % of the last 10 s or more. Ask: penstock why.",
+        "Connections that publish and were held for 5 % of the last 10 s. Ask: penstock why.",
         "stat",
         6,
         4,
@@ -101,7 +101,8 @@ PANELS: Final = (
         "Work of actors",
         (
             (
-                f'sum by (stage) (rate(penstock_flow_time_seconds_total{{{OF}, mode="busy"}}{RATE}))',
+                "sum by (stage) "
+                f'(rate(penstock_flow_time_seconds_total{{{OF}, mode="busy"}}{RATE}))',
                 "{{stage}}",
             ),
         ),
@@ -183,7 +184,7 @@ PANELS: Final = (
             for reason in ("expired", "maxlen", "rejected", "delivery_limit")
         ),
         "mps",
-        "Messages that expired, were over a limit, or were rejected; with and without dead letters.",
+        "Messages that expired, were over a limit, or were rejected: dead letters, or gone.",
     ),
 )
 

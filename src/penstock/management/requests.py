@@ -13,7 +13,7 @@ from penstock.management.access import Logins, Visitor
 from penstock.management.amqp_writes import AmqpWrites
 from penstock.management.broker_link import BrokerLink, Row
 from penstock.management.errors import HttpFault, bad_request
-from penstock.management.listing import only, shaped
+from penstock.management.listing import field_at, only, shaped
 
 JSON: Final = "application/json"
 
@@ -58,6 +58,12 @@ class Call:
         vhost = self.path("vhost")
         self.visitor.need_vhost(vhost)
         return vhost
+
+    def visible(self, rows: list[Row], field: str = "vhost") -> list[Row]:
+        """Those of virtual hosts that the visitor sees. field: where rows name theirs, a path."""
+        if self.visitor.sees_all:
+            return rows
+        return [row for row in rows if self.visitor.sees(str(field_at(row, field)))]
 
     async def body(self) -> Row:
         """The JSON object that was sent, {} for nothing. Raises: HttpFault 400, 413."""

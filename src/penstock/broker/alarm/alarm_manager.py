@@ -148,7 +148,8 @@ MODE_ALL = "all"
 class AlarmManager:
     """connections, negotiators, vhosts: the broker's own, by name. texts: `alarm:memory` to its
     text, of everything that is set; levels: by resource, as measured last; drained_per_s: bytes a
-    second that consumers take; memory_alarm_in_s: at the present rise, 0 while it is set; tell: is told the title and the text of every alarm that begins."""
+    second that consumers take; memory_alarm_in_s: at the present rise, infinite if it is not on its
+    way, 0 while it is set; tell: is told the title and the text of every alarm that begins."""
 
     def __init__(
         self,

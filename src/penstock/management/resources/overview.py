@@ -9,7 +9,7 @@ from starlette.responses import Response
 from penstock import __version__
 from penstock.management.broker_link import Row
 from penstock.management.errors import not_found
-from penstock.management.requests import Call, Handler, json
+from penstock.management.requests import Call, Handler, gone, json
 
 STATS: Final = {
     "publish": ("received", "conn:published"),
@@ -201,13 +201,32 @@ async def whoami(call: Call) -> Response:
     )
 
 
+async def attempts(call: Call) -> Response:
+    """Logins of a node, by protocol."""
+    call.visitor.need_monitor()
+    node = await call.link.node()
+    if call.path("name") != node["node"]:
+        raise not_found()
+    failed, opened = node["machine"]["login_failures"], node["counts"]["connections_opened"]
+    row = {"protocol": "amqp091", "auth_attempts": failed + opened}
+    more = {"auth_attempts_failed": failed, "auth_attempts_succeeded": opened}
+    return json([row | more])
+
+
+async def auth(_call: Call) -> Response:
+    """How pages log in: with a name and a password."""
+    return json({"oauth_enabled": False})
+
+
+async def rebalance(call: Call) -> Response:
+    """Leaders of queues are all on one node."""
+    call.visitor.need_administrator()
+    return gone()
+
+
 async def nothing(_call: Call) -> Response:
-    """What Penstock has none of."""
+    """Penstock has none of these, or they are switched by nobody: an empty list."""
     return json([])
-
-
-async def nothing_by_name(_call: Call) -> Response:
-    return json({})
 
 
 ROUTES: Final[dict[tuple[str, str], Handler]] = {
@@ -222,10 +241,18 @@ ROUTES: Final[dict[tuple[str, str], Handler]] = {
     ("GET", "/deprecated-features"): nothing,
     ("GET", "/deprecated-features/used"): nothing,
     ("GET", "/federation-links"): nothing,
+    ("GET", "/federation-links/{vhost}"): nothing,
     ("GET", "/shovels"): nothing,
+    ("GET", "/shovels/{vhost}"): nothing,
     ("GET", "/global-parameters"): nothing,
     ("GET", "/stream/connections"): nothing,
+    ("GET", "/stream/connections/{vhost}"): nothing,
     ("GET", "/stream/publishers"): nothing,
+    ("GET", "/stream/publishers/{vhost}"): nothing,
     ("GET", "/stream/consumers"): nothing,
-    ("GET", "/auth/attempts/{name}"): nothing,
+    ("GET", "/stream/consumers/{vhost}"): nothing,
+    ("GET", "/auth"): auth,
+    ("GET", "/auth/attempts/{name}"): attempts,
+    ("GET", "/auth/attempts/{name}/source"): nothing,
+    ("POST", "/rebalance/queues"): rebalance,
 }

@@ -98,8 +98,9 @@ class KeptRecord:
 
 
 class RecorderService:
-    """history: what answers are made from; totals: what it has shown since the start; rounds, skipped: rounds taken, and those that were due
-    while one was under way; longest_slice_ns: that one piece of one ever took."""
+    """history: what answers are made from; totals: sums of what it has shown since the start;
+    rounds, skipped: rounds taken, and those that were due while one was under way;
+    longest_slice_ns: that one piece of one ever took."""
 
     def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, boot_id: str) -> None:
         self.broker = broker
