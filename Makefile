@@ -172,6 +172,7 @@ bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/pipeline.py --smoke
 	$(RUN)/bin/python bench/pipeline_growth.py all --smoke
 	$(RUN)/bin/python bench/cluster.py --smoke
+	$(RUN)/bin/python bench/http_load.py --smoke --python $(RUN)/bin/python
 
 # What one client can do to everybody else: every attack beside a ping-pong client, about four minutes.
 attack: $(RUN)/.stamp

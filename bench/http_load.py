@@ -245,7 +245,7 @@ def measured(target: Target, case: Case, options: argparse.Namespace) -> Seen:
         other = broker
         if case.is_paired:
             other, _ = stack.enter_context(crowded(target, case, False))
-        ping_apart(broker.port, min(1.0, options.seconds))
+        ping_apart(broker.port, min(0.2, options.seconds))
         for _ in range(options.repeats):
             for is_asked in chance.sample((True, False), 2):
                 if not is_asked:
@@ -319,7 +319,7 @@ def main(words: Sequence[str]) -> int:
         print(json.dumps(ping(options.ping, options.seconds)))
         return 0
     if options.smoke:
-        options.repeats, options.seconds = 1, 1.0
+        options.repeats, options.seconds = 1, 0.5
     found: dict[str, object] = {}
     is_good = True
     try:

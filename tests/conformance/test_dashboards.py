@@ -230,6 +230,24 @@ class held_publisher:
             return
 
 
+def values_of(managed: Managed, name: str, label: str) -> dict[str, float]:
+    """The series of one family, by a label."""
+    with urlopen(managed.metrics, timeout=PATIENCE_S) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+        [family] = [one for one in families if one.name == name]
+    return {one.labels[label]: one.value for one in family.samples}
+
+
+def test_a_publisher_that_waits_is_seen_with_its_root_cause(managed: Managed) -> None:
+    def is_seen() -> bool:
+        states = values_of(managed, "penstock_flow_publishers", "state")
+        roots = values_of(managed, "penstock_flow_root_cause_ratio", "reason")
+        return states["throttled"] + states["blocked"] > 0 and roots["consumer"] > 0.05
+
+    with held_publisher(managed):
+        until(is_seen, "a publisher that is held, because of consumers")
+
+
 def rules() -> list[dict[str, Any]]:
     groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     return [rule for group in groups for rule in group["rules"]]
@@ -259,14 +277,7 @@ def test_a_metric_that_is_not_there_is_found_out(series: Series) -> None:
 
 def test_the_alerts_see_a_queue_without_consumers_and_full_windows(managed: Managed) -> None:
     def waiting() -> dict[str, float]:
-        with urlopen(managed.metrics, timeout=PATIENCE_S) as answer:
-            text = answer.read().decode()
-        [family] = [
-            one
-            for one in text_string_to_metric_families(text)
-            if one.name == "penstock_queues_waiting"
-        ]
-        return {one.labels["reason"]: one.value for one in family.samples}
+        return values_of(managed, "penstock_queues_waiting", "reason")
 
     with pika.BlockingConnection(pika.URLParameters(managed.broker.url)) as connection:
         channel = connection.channel()

@@ -75,7 +75,8 @@ class DecodedRoute(Route):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         raw = scope.get("raw_path")
         if raw is not None:
-            path = raw.decode("latin-1").partition("?")[0]
+            # A slash at the end is none, as in RabbitMQ: Flower asks for `/api/queues/`.
+            path = raw.decode("latin-1").partition("?")[0].removesuffix("/")
             scope = {**scope, "path": path, "root_path": ""}
         match, child = super().matches(scope)
         variables: dict[str, Any] = child.get("path_params", {})

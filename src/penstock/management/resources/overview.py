@@ -17,7 +17,11 @@ STATS: Final = {
     "return_unroutable": ("returned", ""),
     "drop_unroutable": ("unroutable", ""),
     "deliver_get": ("delivered", "queue:delivered"),
-    "deliver": ("delivered", "queue:delivered"),
+    "deliver": ("consumed", "queue:delivered"),
+    "deliver_no_ack": ("auto_delivered", ""),
+    "get": ("got", ""),
+    "get_no_ack": ("auto_got", ""),
+    "get_empty": ("got_empty", ""),
     "ack": ("acked", "queue:acked"),
     "redeliver": ("redelivered", "queue:redelivered"),
     "publish_in": ("received", "conn:published"),
@@ -55,6 +59,8 @@ async def overview(call: Call) -> Response:
     ready, unacked = totals["messages_ready"], totals["messages_unacknowledged"]
     entered, delivered = rates.get("queue:published", 0.0), rates.get("queue:delivered", 0.0)
     acked = rates.get("queue:acked", 0.0)
+    others = counts["auto_delivered"] + counts["got"] + counts["auto_got"]
+    counts = counts | {"consumed": counts["delivered"] - others}
     stats: Row = {}
     for name, (own, rated) in STATS.items():
         stats[name] = counts[own]
@@ -155,6 +161,9 @@ def node_row(node: Row) -> Row:
         "log_files": [],
         "db_dir": "",
         "contexts": [],
+        "io_sync_count": machine["syncs"]["count"],
+        "io_sync_avg_time": 1000 * machine["syncs"]["seconds"] / max(1, machine["syncs"]["count"]),
+        **{_singular(name): node["counts"][name] for name in CHURN},
     }
 
 

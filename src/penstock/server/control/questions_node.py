@@ -110,7 +110,8 @@ def _rates(request: Request, totals: FlowTotals) -> Steps[Row]:
     for index, actor in enumerate(totals.latest(), 1):
         if actor.kind == "conn" and actor.numbers.get("published", 0.0) > 0.0:
             # Only those that were ever held are looked at more closely.
-            window = windows.get(actor.actor) if actor.blocked.stops > 0 else None
+            was_held = actor.blocked.stops > 0 or actor.parked.stops > 0
+            window = windows.get(actor.actor) if was_held else None
             publishers["running" if window is None else _how_held(window)] += 1
         elif actor.kind == "queue" and (why := _why_waiting(actor)) != "":
             waiting[why] += 1
@@ -128,8 +129,10 @@ def _rates(request: Request, totals: FlowTotals) -> Steps[Row]:
 
 
 def _how_held(window: ActorWindow) -> str:
-    """A publisher is throttled when it was held for 5 % of the window, and blocked when for all."""
-    share = window.blocked_share()
+    """A publisher is throttled when it was held, or publishes of it were parked, for 5 % of the
+    window, and blocked when for all."""
+    parked_share = window.parked_ns() / window.window_ns if window.window_ns > 0 else 0.0
+    share = max(window.blocked_share(), parked_share)
     return "blocked" if share > 0.99 else "throttled" if share >= 0.05 else "running"
 
 
