@@ -18,6 +18,7 @@
 #     make cluster-nemeses          three nodes, kills and partitions (an hour)
 #     make attack                   what one client can do to everybody else
 #     make docs                     rewrite the pages that are printed from tables
+#     make site                     the pages as a web site, in site/
 #     make lock                     choose the exact versions of all dependencies again
 #     make clean                    remove everything these targets have made
 
@@ -55,7 +56,7 @@ DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
 .PHONY: help install run wheel test test-disk test-clients test-spark test-long test-compiled
-.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack cluster-nemeses soak sim sim-cluster fuzz fuzz-guided docs
+.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack cluster-nemeses soak sim sim-cluster fuzz fuzz-guided docs site
 .PHONY: lock clean crash crash-kill crash-live model
 
 help:
@@ -244,6 +245,15 @@ docs: $(TEST)/.stamp
 	$(TEST)/bin/python scripts/flow_board.py > packaging/grafana/penstock-flow.json
 	$(TEST)/bin/python scripts/openapi_page.py > docs/openapi.json
 
+# Every warning is an error: a link to a page, a heading or a file that is not there.
+site: .venv-site/.stamp
+	.venv-site/bin/python scripts/web_site.py
+
+.venv-site/.stamp: $(TEST)/.stamp requirements/docs.lock
+	$(TEST)/bin/python -m venv --clear .venv-site
+	.venv-site/bin/python -m pip install --quiet -r requirements/docs.lock
+	@touch $@
+
 # Resolved in an empty environment, so that nothing left over from earlier ends up in the lists.
 lock:
 	rm -rf $(LOCK)
@@ -258,6 +268,6 @@ lock:
 	rm -rf $(LOCK)
 
 clean:
-	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) $(BARE) $(WHEEL) .venv-spark-* .venv-build .wheels .ci-logs build dist src/*.egg-info
+	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) $(BARE) $(WHEEL) .venv-spark-* .venv-site .venv-build .wheels .ci-logs build dist site src/*.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ import tomllib
 import pytest
 
 from scripts.state_machines_page import page as state_machines
+from scripts.web_site import parts
 from tests.architecture.house import PACKAGE, REPOSITORY
 
 INSTALLED = re.compile(r"(?:pip install|uvx --from (?!\.))[^\n`]*?[\s'\"]penstock(?![-\w/.])")
@@ -33,6 +34,20 @@ def test_a_page_names_files_that_are_there(page: str) -> None:
 def test_the_page_about_state_machines_is_up_to_date() -> None:
     written = (REPOSITORY / "docs" / "state-machines.md").read_text(encoding="utf-8")
     assert written == state_machines(), "run: make docs"
+
+
+def test_every_page_belongs_to_one_of_the_five_parts() -> None:
+    docs = REPOSITORY / "docs"
+    listed = parts((docs / "README.md").read_text(encoding="utf-8"))
+    assert list(listed) == ["Start", "Use", "Operate", "Understand", "Reference"]
+    pages = [page for part in listed.values() for page in part]
+    there = {path.name for path in docs.glob("*.md")} - {"README.md"} | {"adr/README.md"}
+    assert sorted(pages) == sorted(there), "docs/README.md lists every page once"
+
+
+def test_a_page_of_no_part_is_refused() -> None:
+    with pytest.raises(ValueError, match="belongs to no part"):
+        parts("| [x.md](x.md) | what |")
 
 
 def test_the_distribution_is_called_the_same_everywhere() -> None:
