@@ -80,8 +80,7 @@ class Questions:
         self.listeners = listeners
         self.certificate = certificate
         self.broker = broker
-        self.history = service.history
-        self.totals = service.totals
+        self.history, self.totals = service.history, service.totals
         self.run_soon = run_soon
         definitions = DefinitionQuestions()
         records = RecordQuestions(service)
