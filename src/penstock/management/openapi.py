@@ -103,6 +103,15 @@ LISTED: Final = (
     ("sort_reverse", FLAG, "Largest first."),
     ("columns", TEXT, "Only these fields, with commas."),
 )
+PAGED: Final = ("limit", "after", "sort", "vhost")
+QUERIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "/flow/edges": (*PAGED, "blocked"),
+    "/flow/accounts": PAGED,
+    "/flow/top": ("limit",),
+    "/flow/why/{kind}": ("window_s",),
+    "/flow/why/{kind}/{name:path}": ("window_s",),
+}
+"""What `GET` of other addresses may carry."""
 FAULT: Final = {
     "description": "What is wrong.",
     "content": {
@@ -176,6 +185,8 @@ def _operation(method: str, path: str, handler: Handler) -> Schema:
         found["parameters"] += [
             {"$ref": f"#/components/parameters/{name}"} for name, _, _ in LISTED
         ]
+    for name in QUERIES.get(path, ()) if method == "GET" else ():
+        found["parameters"].append({"name": name, "in": "query", "schema": TEXT})
     schema = BODIES.get((method, path))
     if schema is not None:
         found["requestBody"] = {"content": {"application/json": {"schema": schema}}}
