@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 # Run as a program the directory above is not on the path yet.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -305,7 +305,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 def cases_of(options: argparse.Namespace) -> list[Case]:
     """Those that were asked for, as large as was asked for."""
-    changes = dict(SMOKE) if options.smoke else {}
+    changes: dict[str, Any] = dict(SMOKE) if options.smoke else {}
     for name in ("queues", "connections", "path"):
         if getattr(options, name):
             changes[name] = getattr(options, name)

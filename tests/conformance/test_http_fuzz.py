@@ -54,7 +54,19 @@ HOSTILE: Final = (
     "-1",
     "1e9",
 )
-ODD: Final = (None, True, -1, 1 << 70, 1.5, "", "x" * 70_000, [], [[]], {}, {"a": {"b": [None]}})
+ODD: Final[tuple[Any, ...]] = (
+    None,
+    True,
+    -1,
+    1 << 70,
+    1.5,
+    "",
+    "x" * 70_000,
+    [],
+    [[]],
+    {},
+    {"a": {"b": [None]}},
+)
 LOGIN: Final = "fuzzer:secret"
 FAULTS: Final = (500, 501, 502, 504)
 

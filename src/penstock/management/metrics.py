@@ -23,7 +23,6 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 from penstock import __version__
 from penstock.management.broker_link import BrokerLink, Row
@@ -37,7 +36,17 @@ QUEUE_TYPES: Final = {
 }
 LETTER_REASONS: Final = ("expired", "maxlen", "rejected", "delivery_limit")
 STRATEGIES: Final = ("disabled", "at_most_once", "at_least_once")
-SIZES: Final = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 5e7, 1e8, math.inf)
+SIZES: Final = (
+    "100.0",
+    "1000.0",
+    "10000.0",
+    "100000.0",
+    "1e+06",
+    "1e+07",
+    "5e+07",
+    "1e+08",
+    "+Inf",
+)
 """Bytes; readers compare these texts letter by letter."""
 ROOTS: Final = (
     *("cpu", "consumer", "disk", "socket", "credit", "debt", "stuck", "slow", "rate", "flow"),
@@ -89,8 +98,7 @@ def _sizes(counts: list[int], total_bytes: int) -> HistogramMetricFamily:
     family = HistogramMetricFamily(
         "rabbitmq_message_size_bytes", "Size of messages received", labels=["protocol"]
     )
-    so_far = list(accumulate(counts))
-    named = [(floatToGoString(le), count) for le, count in zip(SIZES, so_far, strict=True)]
+    named = list(zip(SIZES, accumulate(counts), strict=True))
     family.add_metric([PROTOCOL], named, sum_value=total_bytes)
     return family
 

@@ -183,11 +183,10 @@ def _syncs(broker: Broker) -> Row:
     oldest that is under way has lasted."""
     count, ns, running_ns = 0, 0, 0
     now_ns = broker.clock.monotonic_ns()
-    for handles in (
-        *(one.log.handles for one in broker.stores.stores.values()),
-        *(one.handles for one in broker.streams.stores.values()),
-    ):
-        totals = handles.directory.sync_totals()
+    directories = [one.log.handles.directory for one in broker.stores.stores.values()]
+    directories += [one.handles.directory for one in broker.streams.stores.values()]
+    for directory in directories:
+        totals = directory.sync_totals()
         if totals is not None:
             count, ns = count + totals.count, ns + totals.ns
             began_ns = totals.began_ns
