@@ -30,6 +30,7 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
             parsed(words)
 
 
+@pytest.mark.slow
 def test_it_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_load, "SMOKE", {"queues": 5, "connections": 4, "pause_s": 0.05})
     assert main(["--smoke"]) == 0, capsys.readouterr().err
