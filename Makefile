@@ -177,6 +177,7 @@ bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/pipeline.py --smoke
 	$(RUN)/bin/python bench/pipeline_growth.py all --smoke
 	$(RUN)/bin/python bench/cluster.py --smoke
+	$(RUN)/bin/python bench/http_load.py --smoke --python $(RUN)/bin/python
 
 # What one client can do to everybody else: every attack beside a ping-pong client, about four minutes.
 attack: $(RUN)/.stamp
@@ -245,6 +246,8 @@ docs: $(TEST)/.stamp
 	$(TEST)/bin/python scripts/limits_page.py > docs/limits.md
 	$(TEST)/bin/python scripts/state_machines_page.py > docs/state-machines.md
 	$(TEST)/bin/python scripts/config_example.py > packaging/penstock.toml
+	$(TEST)/bin/python scripts/flow_board.py > packaging/grafana/penstock-flow.json
+	$(TEST)/bin/python scripts/openapi_page.py > docs/openapi.json
 
 # Every warning is an error: a link to a page, a heading or a file that is not there.
 site: .venv-site/.stamp

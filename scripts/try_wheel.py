@@ -1,4 +1,5 @@
-"""Installs a wheel into an empty environment without a compiler, and has it serve a message.
+"""Installs a wheel into an empty environment without a compiler, has it serve a message, and opens
+its first page: a stranger's path, with the time that each step takes.
 
     scripts/try_wheel.py FOLDER LOCK        FOLDER: with one penstock_mq-*.whl; LOCK: exact versions
 
@@ -9,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 from pathlib import Path
 from typing import Final
@@ -49,13 +51,17 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="penstock-wheel-") as folder:
         trial = Trial(Path(folder))
         where = ("--only-binary", ":all:", "--constraint", str(lock))
-        trial.run("python", "-m", "pip", "install", *QUIET, *where, str(wheel), "pika")
+        began_s = time.monotonic()
+        wanted = f"{wheel}[management]"
+        trial.run("python", "-m", "pip", "install", *QUIET, *where, wanted, "pika")
+        took_s = time.monotonic() - began_s
         trial.run("python", "-m", "pip", "check")
         said = trial.run("penstock", "version").strip()
         assert said.endswith("compiled"), f"the wheel is not compiled: {said}"
         assert trial.run("penstock", "--version").startswith("penstock 0."), "a version"
         assert trial.run("penstock", "-h").startswith("Usage: penstock"), "help"
-        print(f"{wheel.name}: {trial.run('python', str(here / 'serve_one.py')).strip()}")
+        served = trial.run("python", str(here / "serve_one.py")).strip()
+        print(f"{wheel.name}: installed in {took_s:.1f} s; {served}")
     return 0
 
 

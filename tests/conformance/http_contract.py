@@ -4,6 +4,10 @@
 
 records them from a RabbitMQ with its management plugin, which must be empty. A shape has the names
 of fields and the types of their values; of a list, the fields of all its rows together.
+
+    python -m tests.conformance.http_contract http://RABBITMQ http://PENSTOCK
+
+prints where the two differ, in statuses, and in fields that one of them alone has.
 """
 
 import base64
@@ -273,6 +277,54 @@ def record(base: str) -> list[dict[str, Any]]:
     ]
 
 
+def missing(wanted: Any, found: Any, path: str = "") -> Iterator[str]:
+    """Where shape `found` lacks a field of shape `wanted`, or has another type there."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key, value in wanted.items():
+            if key not in found:
+                yield f"{path}{key} is missing"
+            else:
+                yield from missing(value, found[key], f"{path}{key}.")
+    elif isinstance(wanted, list) and isinstance(found, list):
+        if wanted and found:
+            yield from missing(wanted[0], found[0], path)
+    elif wanted != found and "NoneType" not in (wanted, found):
+        yield f"{path[:-1]} is {found}, and {wanted} in RabbitMQ"
+
+
+def difference(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[str]:
+    """How the recorded answers of Penstock and of RabbitMQ differ: a line for each status and each
+    field of RabbitMQ's, and one of what only Penstock has."""
+    cases: dict[str, list[str]] = {}
+    more: dict[str, None] = {}
+    for mine, other in zip(ours, theirs, strict=True):
+        lines = []
+        if mine["status"] != other["status"]:
+            lines.append(f"status {mine['status']}, and {other['status']} in RabbitMQ")
+        elif mine["status"] < 400:
+            lines += missing(other["shape"], mine["shape"])
+            only = missing(mine["shape"], other["shape"])
+            more |= {one.removesuffix(" is missing"): None for one in only if " is missing" in one}
+        for line in lines:
+            cases.setdefault(line, []).append(mine["case"])
+    for line, names in sorted(cases.items(), key=lambda one: (-len(one[1]), one[0])):
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"{line}: {names[0]}{others}"
+    yield f"only in Penstock: {', '.join(sorted(more))}"
+
+
+def main(bases: list[str]) -> None:
+    """Record one server, or compare RabbitMQ and Penstock."""
+    if len(bases) == 1:
+        json.dump(record(bases[0]), sys.stdout, indent=1)
+        print()
+        return
+    theirs, ours = record(bases[0]), record(bases[1])
+    same = sum(mine["status"] == other["status"] for mine, other in zip(ours, theirs, strict=True))
+    print(f"{same} of {len(ours)} requests have the same status; what differs:")
+    for line in difference(ours, theirs):
+        print(f"  {line}")
+
+
 if __name__ == "__main__":
-    json.dump(record(sys.argv[1]), sys.stdout, indent=1)
-    print()
+    main(sys.argv[1:])

@@ -371,7 +371,7 @@ class Broker:
         self.policy_manager.vhost_gone(name)
         self.permissions.forget(vhost=name)
         self.limits.vhost_gone(name)
-        del self.vhosts[name]
+        self.counts.add_vhost(self.vhosts.pop(name))
         self.catalogue.vhost_removed(name)
         self.stores.vhost_gone(name)
 

@@ -16,6 +16,7 @@ from penstock.base.errors import OperatorError
 from penstock.management.broker_link import BrokerGone
 from penstock.management.errors import HttpFault
 from penstock.management.metrics import CONTENT_TYPE, Metrics, written
+from penstock.management.openapi import BASE, document
 from penstock.management.requests import Call, Handler, Services, address_of, json
 from penstock.management.resources import (
     connections,
@@ -28,7 +29,6 @@ from penstock.management.resources import (
     users,
 )
 
-BASE: Final = "/api"
 HEADERS: Final = (
     (b"cache-control", b"no-cache"),
     (b"x-content-type-options", b"nosniff"),
@@ -57,7 +57,13 @@ def all_routes() -> Routes:
         flow,
     ):
         found |= module.ROUTES
+    found["GET", "/openapi.json"] = described
     return found
+
+
+async def described(_call: Call) -> Response:
+    """This description, as OpenAPI 3.1."""
+    return json(document(all_routes()))
 
 
 class DecodedRoute(Route):
@@ -69,7 +75,8 @@ class DecodedRoute(Route):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         raw = scope.get("raw_path")
         if raw is not None:
-            path = raw.decode("latin-1").partition("?")[0]
+            # A slash at the end is none, as in RabbitMQ: Flower asks for `/api/queues/`.
+            path = raw.decode("latin-1").partition("?")[0].removesuffix("/")
             scope = {**scope, "path": path, "root_path": ""}
         match, child = super().matches(scope)
         variables: dict[str, Any] = child.get("path_params", {})

@@ -8,12 +8,20 @@ Every series of the dashboard is there from the start, also while it is 0: panel
 series vanish when one is missing. Source: RabbitMQ's dashboard 10991, rabbitmq_prometheus.
 """
 
+import math
 import platform
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from penstock import __version__
@@ -26,6 +34,26 @@ QUEUE_TYPES: Final = {
     "quorum": "rabbit_quorum_queue",
     "stream": "rabbit_stream_queue",
 }
+LETTER_REASONS: Final = ("expired", "maxlen", "rejected", "delivery_limit")
+STRATEGIES: Final = ("disabled", "at_most_once", "at_least_once")
+SIZES: Final = (
+    "100.0",
+    "1000.0",
+    "10000.0",
+    "100000.0",
+    "1e+06",
+    "1e+07",
+    "5e+07",
+    "1e+08",
+    "+Inf",
+)
+"""Bytes; readers compare these texts letter by letter."""
+ROOTS: Final = (
+    *("cpu", "consumer", "disk", "socket", "credit", "debt", "stuck", "slow", "rate", "flow"),
+    *("alarm:memory", "alarm:disk", "waiting", "circle", "other"),
+)
+"""Reasons of root causes, see penstock.explain.explanation."""
+ROOTS_S: Final = 5.0
 FLOW_ROWS: Final = 200
 FAMILIES: Final = ("queue_coarse_metrics", "queue_consumer_count", "connection_coarse_metrics")
 
@@ -65,6 +93,16 @@ def counter(
     return family
 
 
+def _sizes(counts: list[int], total_bytes: int) -> HistogramMetricFamily:
+    """The histogram of message sizes. counts: of each class of SIZES."""
+    family = HistogramMetricFamily(
+        "rabbitmq_message_size_bytes", "Size of messages received", labels=["protocol"]
+    )
+    named = list(zip(SIZES, accumulate(counts), strict=True))
+    family.add_metric([PROTOCOL], named, sum_value=total_bytes)
+    return family
+
+
 class Rising:
     """Counters that are summed over objects in steps may seem to fall by a few when one ends in
     between; a reader would take that for a restart. boot: a later one begins anew."""
@@ -93,13 +131,20 @@ class Metrics:
         self.link = link
         self.version = version
         self._rising = Rising()
-        self._held: dict[tuple[str, str, str], float] = {}
+        self._last_roots: Row = {}
+        self._roots_until = 0.0
 
     async def node(self, endpoint: str) -> list[Metric]:
         """The families of the whole node. endpoint: aggregated, per-object or detailed."""
         node = await self.link.node()
         self._rising.look(node["uptime_ms"])
-        return [*self._identity(node, endpoint), *self._sums(node), *self._flow(node)]
+        roots = await self._roots(node)
+        return [
+            *self._identity(node, endpoint),
+            *self._sums(node),
+            *self._flow(node, roots),
+            *self._totals(node["flow"]),
+        ]
 
     def _identity(self, node: Row, endpoint: str) -> Iterator[Metric]:
         name = str(node["node"])
@@ -166,7 +211,22 @@ class Metrics:
             "Disk alarm",
             int(machine["disk_free_alarm"]),
         )
-        yield counter("rabbitmq_auth_attempts_failed", "Refused logins", machine["login_failures"])
+        failed, opened = machine["login_failures"], counts["connections_opened"]
+        yield counter("rabbitmq_auth_attempts", "Logins", failed + opened)
+        yield counter("rabbitmq_auth_attempts_succeeded", "Logins that were right", opened)
+        yield counter("rabbitmq_auth_attempts_failed", "Refused logins", failed)
+        syncs = machine["syncs"]
+        yield counter("rabbitmq_io_sync", "Syncs of files", of("syncs", syncs["count"]))
+        yield counter(
+            "rabbitmq_io_sync_time_seconds",
+            "Time that syncs of files took",
+            of("sync seconds", syncs["seconds"]),
+        )
+        yield gauge(
+            "penstock_disk_sync_running_seconds",
+            "For how long the oldest sync that has not ended has lasted",
+            syncs["running_s"],
+        )
         protocol = (("protocol", PROTOCOL),)
         yield gauge("rabbitmq_global_publishers", "Publishers", totals["publishers"], protocol)
         yield gauge("rabbitmq_global_consumers", "Consumers", totals["consumers"], protocol)
@@ -181,12 +241,17 @@ class Metrics:
             value = counts["unroutable"] - counts["returned"] if own == "dropped" else counts[own]
             yield counter(f"rabbitmq_global_messages_{name}", help_, of(name, value), protocol)
         yield from self._by_type(counts["by_type"])
+        yield from self._dead_lettered(counts["dropped"])
+        yield _sizes(counts["sizes"], counts["size_bytes"])
 
     def _by_type(self, by_type: dict[str, dict[str, int]]) -> Iterator[Metric]:
         for name, help_ in (
             ("delivered", "Messages delivered to consumers, or got"),
             ("delivered_consume_manual_ack", "Delivered to consumers that acknowledge"),
             ("delivered_consume_auto_ack", "Delivered to consumers that do not"),
+            ("delivered_get_manual_ack", "Got by polling, to be acknowledged"),
+            ("delivered_get_auto_ack", "Got by polling, without acknowledgement"),
+            ("get_empty", "Polling that found an empty queue"),
             ("redelivered", "Messages redelivered"),
             ("acknowledged", "Messages acknowledged"),
         ):
@@ -195,17 +260,109 @@ class Metrics:
             )
             for kind, shown in QUEUE_TYPES.items():
                 passed = by_type[kind]
+                others = passed["auto_delivered"] + passed["got"] + passed["auto_got"]
                 value = {
                     "delivered": passed["delivered"],
-                    "delivered_consume_manual_ack": passed["delivered"] - passed["auto_delivered"],
+                    "delivered_consume_manual_ack": passed["delivered"] - others,
                     "delivered_consume_auto_ack": passed["auto_delivered"],
+                    "delivered_get_manual_ack": passed["got"],
+                    "delivered_get_auto_ack": passed["auto_got"],
+                    "get_empty": passed["got_empty"],
                     "redelivered": passed["redelivered"],
                     "acknowledged": passed["acked"],
                 }[name]
                 family.add_metric([PROTOCOL, shown], self._rising.of(f"{kind} {name}", value))
             yield family
 
-    def _flow(self, node: Row) -> Iterator[Metric]:
+    def _dead_lettered(self, dropped: list[Row]) -> Iterator[Metric]:
+        """What queues gave up, by reason and how they give dead letters on."""
+        found = {
+            (one["reason"], one["queue_type"], one["strategy"]): one["count"] for one in dropped
+        }
+        for reason in LETTER_REASONS:
+            family = CounterMetricFamily(
+                f"rabbitmq_global_messages_dead_lettered_{reason}",
+                f"Messages that left a queue by a dead letter's reason: {reason}",
+                labels=["queue_type", "dead_letter_strategy"],
+            )
+            for kind, shown in QUEUE_TYPES.items():
+                for strategy in STRATEGIES:
+                    value = found.get((reason, kind, strategy), 0)
+                    of = self._rising.of(f"{kind} {strategy} {reason}", value)
+                    family.add_metric([shown, strategy], of)
+            yield family
+
+    async def _roots(self, node: Row) -> Row:
+        """Share of their time that publishers were held in, by root cause. To find causes costs
+        the broker 0.1 ms a connection, so they are looked for once in ROOTS_S at most, and in no
+        more than a small share of its time."""
+        found: Row = dict.fromkeys(ROOTS, 0.0)
+        if not node["publishers"]["throttled"] and not node["publishers"]["blocked"]:
+            return found
+        if time.monotonic() < self._roots_until:
+            return self._last_roots
+        began = time.monotonic()
+        answer = await self.link.ask({"op": "why", "kind": "publish", "name": "", "window_s": 10.0})
+        told = answer["explanation"]
+        for cause in told["causes"]:
+            reason = cause["reason"] if cause["reason"] in found else "other"
+            found[reason] += told["blocked_share"] * cause["share"]
+        took_s = time.monotonic() - began
+        self._roots_until = began + took_s + max(ROOTS_S, 20 * took_s)
+        self._last_roots = found
+        return found
+
+    def _totals(self, flow: Row) -> Iterator[Metric]:
+        """What flow control has done since the start."""
+        blocked = CounterMetricFamily(
+            "penstock_flow_blocked_seconds",
+            "Time in which senders were held, added up over them",
+            labels=["sender", "receiver", "reason"],
+        )
+        for row in flow["blocked"]:
+            blocked.add_metric([row["sender"], row["receiver"], row["reason"]], row["seconds"])
+        yield blocked
+        stops = CounterMetricFamily(
+            "penstock_flow_stops", "How often senders were held", labels=["sender"]
+        )
+        for sender, count in flow["stops"].items():
+            stops.add_metric([sender], count)
+        yield stops
+        spent = CounterMetricFamily(
+            "penstock_flow_time_seconds",
+            "Time of actors that were busy, blocked or waiting; the rest they were idle",
+            labels=["stage", "mode"],
+        )
+        for row in flow["spent"]:
+            spent.add_metric([row["stage"], row["mode"]], row["seconds"])
+        yield spent
+        for name, help_ in (
+            ("debt_messages", "Messages under way between two actors"),
+            ("debt_bytes", "Bytes of them"),
+            ("parked_messages", "Publishes kept aside for queues that take nothing"),
+            ("parked_bytes", "Bytes of them in memory"),
+            ("parked_disk_bytes", "Bytes of them on the disk"),
+        ):
+            yield gauge(f"penstock_flow_{name}", help_, flow[name])
+        yield counter(
+            "penstock_flow_stuck_hops",
+            "Hops that stood still although their receiver had work",
+            flow["stuck_hops"],
+        )
+        yield counter(
+            "penstock_flow_lost_grants",
+            "Hops that were mended after credit was lost: a fault of the broker",
+            flow["lost_grants"],
+        )
+        alarm_in_s = flow["memory_alarm_in_s"]
+        yield gauge(
+            "penstock_flow_alarm_eta_seconds",
+            "Until the alarm at the present rise, +Inf if none is coming",
+            math.inf if alarm_in_s is None else alarm_in_s,
+            (("resource", "memory"),),
+        )
+
+    def _flow(self, node: Row, roots: Row) -> Iterator[Metric]:
         publishers = GaugeMetricFamily(
             "penstock_flow_publishers",
             "Connections that publish: throttled ones were held for 5 % of the last 10 s",
@@ -214,6 +371,22 @@ class Metrics:
         for state, count in node["publishers"].items():
             publishers.add_metric([state], count)
         yield publishers
+        waiting = GaugeMetricFamily(
+            "penstock_queues_waiting",
+            "Queues with messages that no consumer is given, by why",
+            labels=["reason"],
+        )
+        for reason, count in node["queues_waiting"].items():
+            waiting.add_metric([reason], count)
+        yield waiting
+        causes = GaugeMetricFamily(
+            "penstock_flow_root_cause_ratio",
+            "Share of the last 10 s in which publishers were held, by root cause",
+            labels=["reason"],
+        )
+        for reason, share in roots.items():
+            causes.add_metric([reason], share)
+        yield causes
         held = GaugeMetricFamily(
             "penstock_flow_held_ratio",
             "Share of the last 10 s in which senders were held, added up over them",

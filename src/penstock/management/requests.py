@@ -1,21 +1,24 @@
 """What every handler gets, and how its answer is written."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from penstock.base.limits import MANAGEMENT_BODY_BYTES
 from penstock.management.access import Logins, Visitor
 from penstock.management.amqp_writes import AmqpWrites
 from penstock.management.broker_link import BrokerLink, Row
 from penstock.management.errors import HttpFault, bad_request
-from penstock.management.listing import only, shaped
+from penstock.management.listing import field_at, only, shaped
 
 JSON: Final = "application/json"
+PIECE_ROWS: Final = 500
+"""Of a listing that are written at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,12 @@ class Call:
         vhost = self.path("vhost")
         self.visitor.need_vhost(vhost)
         return vhost
+
+    def visible(self, rows: list[Row], field: str = "vhost") -> list[Row]:
+        """Those of virtual hosts that the visitor sees. field: where rows name theirs, a path."""
+        if self.visitor.sees_all:
+            return rows
+        return [row for row in rows if self.visitor.sees(str(field_at(row, field)))]
 
     async def body(self) -> Row:
         """The JSON object that was sent, {} for nothing. Raises: HttpFault 400, 413."""
@@ -104,8 +113,19 @@ Handler = Callable[[Call], Awaitable[Response]]
 
 
 def json(value: Any, status: int = 200) -> Response:
-    """`value` as the answer."""
+    """`value` as the answer. A long list is written piece by piece, so that others are answered in
+    between and only one piece of it lies in memory as text."""
+    if isinstance(value, list) and len(value) > PIECE_ROWS:
+        return StreamingResponse(_pieces(value), status, media_type=JSON)
     return Response(msgspec.json.encode(value), status, media_type=JSON)
+
+
+async def _pieces(rows: list[Any]) -> AsyncIterator[bytes]:
+    for start in range(0, len(rows), PIECE_ROWS):
+        yield b"," if start else b"["
+        yield msgspec.json.encode(rows[start : start + PIECE_ROWS])[1:-1]
+        await asyncio.sleep(0)
+    yield b"]"
 
 
 def made(is_new: bool) -> Response:

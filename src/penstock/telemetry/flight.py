@@ -31,6 +31,22 @@ class FlightWindow:
     span_s: float
 
 
+class Finder:
+    """The windows of actors by id, each made when it is asked for: a page of a listing asks for a
+    hundred of ten thousand. All are of the same seconds."""
+
+    __slots__ = ("_end_ns", "_history", "_start_ns")
+
+    def __init__(self, history: WindowHistory, start_ns: int, end_ns: int) -> None:
+        self._history = history
+        self._start_ns = start_ns
+        self._end_ns = end_ns
+
+    def get(self, actor: str) -> ActorWindow | None:
+        """None for an actor that was in no round yet."""
+        return self._history.one(actor, self._start_ns, self._end_ns)
+
+
 class FlightHistory:
     """The rounds of one broker. fine, coarse: for keeping and reading, not for taking."""
 
@@ -110,6 +126,15 @@ class FlightHistory:
         # A round may end on the way, and the window is to end here.
         windows = yield from history.looking(window_s, end_ns)
         return FlightWindow(windows, end_ns, (end_ns - start_ns) / NS_PER_S)
+
+    def finding(self, window_s: float) -> "Finder":
+        """Looks actors up one by one, over the last `window_s` seconds until the newest round."""
+        history = self._reaching(window_s, None)
+        end_ns = history.newest_ns() or 0
+        start_ns = history.newest_ns(end_ns - round(window_s * NS_PER_S))
+        if start_ns is None:
+            start_ns = history.oldest_ns() or 0
+        return Finder(history, start_ns, end_ns)
 
     def course(self, actor: str, name: str) -> Course:
         """As WindowHistory.course: every second of the last minute, and what the coarse history

@@ -221,23 +221,17 @@ class WindowHistory:
         for index, (actor, trail) in enumerate(list(self._trails.items())):
             if index % STEP_WINDOWS == STEP_WINDOWS - 1:
                 yield 0.0
-            if trail.gone_ns is not None and trail.gone_ns <= newest_ns:
-                continue
-            base: ActorSnapshot | None = None
-            last: ActorSnapshot | None = None
-            later: list[ActorSnapshot] = []
-            for at_ns, snapshot in trail.changes:
-                if at_ns > newest_ns:
-                    break
-                last = snapshot
-                if at_ns > start_ns:
-                    later.append(snapshot)
-                elif has_start:
-                    base = _until(at_ns, snapshot, start_ns)
-                last_ns = at_ns
-            if last is not None:
-                answer[actor] = difference(base, _until(last_ns, last, newest_ns), later)
+            window = _window_of(trail, start_ns, newest_ns, has_start)
+            if window is not None:
+                answer[actor] = window
         return start_ns, answer
+
+    def one(self, actor: str, start_ns: int, end_ns: int) -> ActorWindow | None:
+        """One actor between two rounds, None if it was not there at the end."""
+        trail = self._trails.get(actor)
+        if trail is None or not self._at_ns:
+            return None
+        return _window_of(trail, start_ns, end_ns, end_ns > self._at_ns[0])
 
     def course(self, actor: str, name: str) -> Course:
         """How `name`, one of the numbers of `actor` that only grow, went up in this life of it;
@@ -298,6 +292,28 @@ class WindowHistory:
         self._count = sum(len(trail.changes) for trail in trails.values())
         gone = [(actor, trail) for actor, trail in trails.items() if trail.gone_ns is not None]
         self._gone = dict(sorted(gone, key=lambda pair: pair[1].gone_ns or 0))
+
+
+def _window_of(trail: Trail, start_ns: int, newest_ns: int, has_start: bool) -> ActorWindow | None:
+    """One actor between two rounds; has_start: something came before the first."""
+    if trail.gone_ns is not None and trail.gone_ns <= newest_ns:
+        return None
+    base: ActorSnapshot | None = None
+    last: ActorSnapshot | None = None
+    last_ns = 0
+    later: list[ActorSnapshot] = []
+    for at_ns, snapshot in trail.changes:
+        if at_ns > newest_ns:
+            break
+        last = snapshot
+        if at_ns > start_ns:
+            later.append(snapshot)
+        elif has_start:
+            base = _until(at_ns, snapshot, start_ns)
+        last_ns = at_ns
+    if last is None:
+        return None
+    return difference(base, _until(last_ns, last, newest_ns), later)
 
 
 def _until(at_ns: int, snapshot: ActorSnapshot, now_ns: int) -> ActorSnapshot:

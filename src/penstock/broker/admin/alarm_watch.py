@@ -12,6 +12,7 @@ group's own limit, at which the kernel kills. A disk that cannot be read sets no
 none; it is tried again and said once (F19).
 """
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -199,6 +200,7 @@ class AlarmWatch:
         taken = int(self.broker.scheduler.outputs.delivered_bytes)
         self.manager.drained_per_s = self.drained.per_second(now_ns, taken)
         if is_set:
+            self.manager.memory_alarm_in_s = 0.0
             self._set_memory(ceiling, used)
         elif not was_set or not self._is_letting_on(ceiling, used, now_ns):
             self.stage = NOBODY
@@ -339,6 +341,7 @@ class AlarmWatch:
     def _forecast(self, limit: int, now_ns: int) -> None:
         """Say once in a while that an alarm is coming, while there is time to do something."""
         seconds = self.trend.seconds_until(limit)
+        self.manager.memory_alarm_in_s = seconds if seconds >= 0 else math.inf
         is_near = 0 <= seconds <= FORECAST_S and self.broker.memory_used_bytes * 2 > limit
         if not is_near or now_ns - self.told_forecast_ns < FORECAST_PAUSE_NS:
             return

@@ -8,7 +8,7 @@ docs/http-api.md.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import quote
 
 from penstock.base.clock import Clock
@@ -34,7 +34,11 @@ DEFAULT_PROPERTIES_KEY: Final = "~"
 CONSUMER_DETAILS_MAX: Final = 1_000
 """Consumers that the view of one queue lists."""
 
-Windows = Mapping[str, ActorWindow]
+
+class Windows(Protocol):
+    """What every actor did in the last seconds, by its id."""
+
+    def get(self, actor: str, /) -> ActorWindow | None: ...
 
 
 def details(rate: float) -> Row:
@@ -235,10 +239,12 @@ QUEUE_STATS: Final = {
     "deliver_get": ("delivered", "delivered"),
     "deliver": ("acked_delivered", "delivered"),
     "deliver_no_ack": ("auto_delivered", ""),
+    "get": ("got", ""),
+    "get_no_ack": ("auto_got", ""),
+    "get_empty": ("got_empty", ""),
     "ack": ("acked", "acked"),
     "redeliver": ("redelivered", "redelivered"),
 }
-"""Answers to basic.get are not counted apart from deliveries."""
 
 
 def queue_row(broker: Broker, actor: QueueActor, windows: Windows, owner: str) -> Row:
@@ -303,7 +309,8 @@ def _contents_of(actor: QueueActor, window: ActorWindow | None) -> Row:
     entered, delivered = rates.get("published", 0.0), rates.get("delivered", 0.0)
     left = rates.get("acked", 0.0)
     counts = passed(actor)
-    counts["acked_delivered"] = counts["delivered"] - counts["auto_delivered"]
+    others = counts["auto_delivered"] + counts["got"] + counts["auto_got"]
+    counts["acked_delivered"] = counts["delivered"] - others
     return {
         "messages": ready + unacked,
         "messages_details": details(entered - left),

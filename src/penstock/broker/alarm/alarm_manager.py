@@ -9,6 +9,7 @@ sends no second connection.blocked, although its reason would be newer: clients 
 Source: flow-semantics sections 3 and 10; scenarios 68 to 74, 118; reliability C9.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -147,7 +148,8 @@ MODE_ALL = "all"
 class AlarmManager:
     """connections, negotiators, vhosts: the broker's own, by name. texts: `alarm:memory` to its
     text, of everything that is set; levels: by resource, as measured last; drained_per_s: bytes a
-    second that consumers take; tell: is told the title and the text of every alarm that begins."""
+    second that consumers take; memory_alarm_in_s: at the present rise, infinite if it is not on its
+    way, 0 while it is set; tell: is told the title and the text of every alarm that begins."""
 
     def __init__(
         self,
@@ -169,6 +171,7 @@ class AlarmManager:
         self.texts: dict[str, str] = {}
         self.levels: dict[str, ResourceLevel] = {}
         self.drained_per_s = 0.0
+        self.memory_alarm_in_s = math.inf
         self.tell: Teller = tell_nobody
         self._since_ns: dict[str, int] = {}
         self._named: dict[str, frozenset[str]] = {}

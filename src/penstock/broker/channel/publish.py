@@ -506,6 +506,7 @@ class Publisher(Answerable):
         """The publish is taken: it gets its number, its address, and who pays for it. flags: the
         first of its property flags."""
         self.publish_count += 1
+        self.vhost.sizes.add(i64(message.body_size))
         message.address = route.address
         if route.needs_headers:
             self.vhost.router.settle()

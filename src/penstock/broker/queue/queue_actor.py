@@ -288,7 +288,8 @@ class QueueActor(LaneReceiver):
     it belongs to an exchange or to the broker, and clients neither publish to it by name nor lease
     of it; is_paused: consumers are given nothing; damaged_count: messages that could not be read,
     for which it was paused, 0 once it was resumed; auto_delivered: deliveries to consumers that
-    have gone and did not acknowledge.
+    have gone and did not acknowledge; got_count, auto_got_count, got_empty_count: answers to
+    basic.get that must be acknowledged, that need not, and that were empty.
 
     Attached, None for a type or a queue that has none: queue_limits (limits, lifetimes, pausing),
     durability (its way to the disk), paging (its way out of memory; page_above:
@@ -315,6 +316,7 @@ class QueueActor(LaneReceiver):
         "arguments",
         "auto_delete",
         "auto_delivered",
+        "auto_got_count",
         "choice",
         "client",
         "consumers",
@@ -325,6 +327,8 @@ class QueueActor(LaneReceiver):
         "durable",
         "exclusive_consumer",
         "fair_bytes",
+        "got_count",
+        "got_empty_count",
         "had_consumers",
         "has_own_log",
         "has_rules",
@@ -382,6 +386,9 @@ class QueueActor(LaneReceiver):
         self.choice: ConsumerSelection | None = None
         self.exclusive_consumer: Consumer | None = None
         self.auto_delivered: i64 = 0
+        self.got_count: i64 = 0
+        self.auto_got_count: i64 = 0
+        self.got_empty_count: i64 = 0
         self.had_consumers = False
         self.has_rules = False
         self.has_own_log = False

@@ -158,14 +158,17 @@ class Consuming:
         if message is None:
             if wait_for_read(channel, actor):
                 return None
+            actor.got_empty_count += 1
             return m.BasicGetEmpty()
         redelivered = actor.messages.redelivered
         channel.parking.lot.share()
         if q.no_ack:
             actor.get_done(message)
+            actor.auto_got_count += 1
             tag = channel.table.skip()
         else:
             actor.get_unacked(message)
+            actor.got_count += 1
             # Prefetch counts deliveries to consumers alone, as in RabbitMQ.
             tag = channel.table.add(message, actor.client, None, actor.messages.position)
         _send(

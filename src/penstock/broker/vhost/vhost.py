@@ -7,6 +7,7 @@ from penstock.base.errors import ChannelFault
 from penstock.base.limits import BINDINGS_PER_VHOST, MESSAGE_HEADERS
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
+from penstock.broker.vhost.message_sizes import MessageSizes
 from penstock.protocol.values import Table
 from penstock.queues.rules import NEVER
 from penstock.routing.bindings import Binding, BindingBounds
@@ -36,7 +37,8 @@ class VirtualHost:
     not count as theirs; has_alarm_actions: a policy has said of one of them what an alarm does to
     publishes for it; is_leaving: it is being deleted, nobody can open it; exchange_added,
     queue_added: called for every new one, the latter to give durable queues their way to the disk;
-    queue_gone: for every one that goes; catalogue: told of every change, keeps what is durable."""
+    queue_gone: for every one that goes; catalogue: told of every change, keeps what is durable;
+    sizes: of everything that is published here."""
 
     __slots__ = (
         "allows_immediate",
@@ -58,6 +60,7 @@ class VirtualHost:
         "queues",
         "queues_max",
         "router",
+        "sizes",
     )
 
     def __init__(
@@ -65,6 +68,7 @@ class VirtualHost:
     ) -> None:
         self.name = name
         self.bindings_max = bindings_max
+        self.sizes = MessageSizes()
         self.binding_bounds = BindingBounds()
         self.headers_max = MESSAGE_HEADERS.default
         self.allows_immediate = False

@@ -95,12 +95,8 @@ async def one_channel(call: Call) -> Response:
     return call.one(found[0])
 
 
-def _visible(call: Call, rows: list[Row]) -> list[Row]:
-    return [row for row in rows if call.visitor.sees(row["queue"]["vhost"])]
-
-
 async def consumers(call: Call) -> Response:
-    return call.shown(_visible(call, await call.link.listing("consumers")))
+    return call.shown(call.visible(await call.link.listing("consumers"), "queue.vhost"))
 
 
 async def consumers_of_vhost(call: Call) -> Response:

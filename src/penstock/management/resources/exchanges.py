@@ -30,16 +30,12 @@ ORDER: Final = ("vhost", "source", "destination_type", "destination", "routing_k
 """Of bindings."""
 
 
-def _visible(call: Call, rows: list[Row]) -> list[Row]:
-    return rows if call.visitor.sees_all else [x for x in rows if call.visitor.sees(x["vhost"])]
-
-
 def _named(name: str) -> str:
     return "" if name == DEFAULT else name
 
 
 async def exchanges(call: Call) -> Response:
-    return call.shown(_visible(call, await call.link.listing("exchanges")))
+    return call.shown(call.visible(await call.link.listing("exchanges")))
 
 
 async def of_vhost(call: Call) -> Response:
@@ -125,7 +121,7 @@ async def publish(call: Call) -> Response:
 
 
 async def bindings(call: Call) -> Response:
-    return call.shown(_visible(call, await call.link.listing("bindings")), ORDER)
+    return call.shown(call.visible(await call.link.listing("bindings")), ORDER)
 
 
 async def bindings_of_vhost(call: Call) -> Response:

@@ -33,15 +33,23 @@ async def why(call: Call) -> Response:
     return json(await call.link.ask(request))
 
 
+def _page(call: Call) -> dict[str, object]:
+    """Which page is wanted: `after` is what the answer before called `next`."""
+    given = {name: call.query[name] for name in ("after", "sort", "vhost") if name in call.query}
+    return {"limit": _limit(call), **given}
+
+
 async def edges(call: Call) -> Response:
+    """Hops with who holds them: a page of `limit`, `next` says where the next one begins."""
     call.visitor.need_monitor()
-    request = {"op": "flow", "do": "edges", "limit": _limit(call)}
-    return json(await call.link.ask(request | {"blocked": call.query.get("blocked") == "true"}))
+    request = {"op": "flow", "do": "edges", "blocked": call.query.get("blocked") == "true"}
+    return json(await call.link.ask(request | _page(call)))
 
 
 async def accounts(call: Call) -> Response:
+    """What is under way, by whose it is: a page of `limit`, as of hops."""
     call.visitor.need_monitor()
-    return json(await call.link.ask({"op": "flow", "do": "accounts", "limit": _limit(call)}))
+    return json(await call.link.ask({"op": "flow", "do": "accounts"} | _page(call)))
 
 
 async def alarms(call: Call) -> Response:

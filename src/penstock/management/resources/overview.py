@@ -9,7 +9,7 @@ from starlette.responses import Response
 from penstock import __version__
 from penstock.management.broker_link import Row
 from penstock.management.errors import not_found
-from penstock.management.requests import Call, Handler, json
+from penstock.management.requests import Call, Handler, gone, json
 
 STATS: Final = {
     "publish": ("received", "conn:published"),
@@ -17,7 +17,11 @@ STATS: Final = {
     "return_unroutable": ("returned", ""),
     "drop_unroutable": ("unroutable", ""),
     "deliver_get": ("delivered", "queue:delivered"),
-    "deliver": ("delivered", "queue:delivered"),
+    "deliver": ("consumed", "queue:delivered"),
+    "deliver_no_ack": ("auto_delivered", ""),
+    "get": ("got", ""),
+    "get_no_ack": ("auto_got", ""),
+    "get_empty": ("got_empty", ""),
     "ack": ("acked", "queue:acked"),
     "redeliver": ("redelivered", "queue:redelivered"),
     "publish_in": ("received", "conn:published"),
@@ -56,6 +60,8 @@ async def overview(call: Call) -> Response:
     ready, unacked = totals["messages_ready"], totals["messages_unacknowledged"]
     entered, delivered = rates.get("queue:published", 0.0), rates.get("queue:delivered", 0.0)
     acked = rates.get("queue:acked", 0.0)
+    others = counts["auto_delivered"] + counts["got"] + counts["auto_got"]
+    counts = counts | {"consumed": counts["delivered"] - others}
     stats: Row = {}
     for name, (own, rated) in STATS.items():
         stats[name] = counts[own]
@@ -156,6 +162,9 @@ def node_row(node: Row) -> Row:
         "log_files": [],
         "db_dir": "",
         "contexts": [],
+        "io_sync_count": machine["syncs"]["count"],
+        "io_sync_avg_time": 1000 * machine["syncs"]["seconds"] / max(1, machine["syncs"]["count"]),
+        **{_singular(name): node["counts"][name] for name in CHURN},
     }
 
 
@@ -202,13 +211,32 @@ async def whoami(call: Call) -> Response:
     )
 
 
+async def attempts(call: Call) -> Response:
+    """Logins of a node, by protocol."""
+    call.visitor.need_monitor()
+    node = await call.link.node()
+    if call.path("name") != node["node"]:
+        raise not_found()
+    failed, opened = node["machine"]["login_failures"], node["counts"]["connections_opened"]
+    row = {"protocol": "amqp091", "auth_attempts": failed + opened}
+    more = {"auth_attempts_failed": failed, "auth_attempts_succeeded": opened}
+    return json([row | more])
+
+
+async def auth(_call: Call) -> Response:
+    """How pages log in: with a name and a password."""
+    return json({"oauth_enabled": False})
+
+
+async def rebalance(call: Call) -> Response:
+    """Leaders of queues are all on one node."""
+    call.visitor.need_administrator()
+    return gone()
+
+
 async def nothing(_call: Call) -> Response:
-    """What Penstock has none of."""
+    """Penstock has none of these, or they are switched by nobody: an empty list."""
     return json([])
-
-
-async def nothing_by_name(_call: Call) -> Response:
-    return json({})
 
 
 ROUTES: Final[dict[tuple[str, str], Handler]] = {
@@ -223,10 +251,18 @@ ROUTES: Final[dict[tuple[str, str], Handler]] = {
     ("GET", "/deprecated-features"): nothing,
     ("GET", "/deprecated-features/used"): nothing,
     ("GET", "/federation-links"): nothing,
+    ("GET", "/federation-links/{vhost}"): nothing,
     ("GET", "/shovels"): nothing,
+    ("GET", "/shovels/{vhost}"): nothing,
     ("GET", "/global-parameters"): nothing,
     ("GET", "/stream/connections"): nothing,
+    ("GET", "/stream/connections/{vhost}"): nothing,
     ("GET", "/stream/publishers"): nothing,
+    ("GET", "/stream/publishers/{vhost}"): nothing,
     ("GET", "/stream/consumers"): nothing,
-    ("GET", "/auth/attempts/{name}"): nothing,
+    ("GET", "/stream/consumers/{vhost}"): nothing,
+    ("GET", "/auth"): auth,
+    ("GET", "/auth/attempts/{name}"): attempts,
+    ("GET", "/auth/attempts/{name}/source"): nothing,
+    ("POST", "/rebalance/queues"): rebalance,
 }

@@ -5,8 +5,9 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
+from penstock.base.limits import MANAGEMENT_BODY_BYTES
 from penstock.management.broker_link import Row
-from penstock.management.errors import bad_request, not_found
+from penstock.management.errors import HttpFault, bad_request, not_found
 from penstock.management.requests import Call, Handler, gone, json, made, need_keys, text_of
 from penstock.management.resources.queues import need_vhost
 
@@ -92,14 +93,24 @@ class Policies:
 
 
 async def parameters(call: Call) -> Response:
-    """Limits of virtual hosts, as RabbitMQ keeps them; others there are none."""
+    """Limits of virtual hosts and operators' policies, as RabbitMQ keeps them."""
     call.visitor.need_policymaker()
     return call.shown(await _parameters(call))
 
 
 async def _parameters(call: Call) -> list[Row]:
     found = await call.link.pages({"op": "limits", "do": "list"}, "limits")
+    operators = await _policies(call, True)
+    shown = ("pattern", "definition", "priority", "apply-to")
     return [
+        {
+            "vhost": row["vhost"],
+            "component": "operator_policy",
+            "name": row["name"],
+            "value": {key: row[key] for key in shown},
+        }
+        for row in operators
+    ] + [
         {
             "vhost": row["name"],
             "component": "vhost-limits",
@@ -174,6 +185,14 @@ async def _uploaded(call: Call) -> Row:
     kind = call.request.headers.get("content-type", "")
     if not kind.startswith("multipart/form-data"):
         return await call.body()
+    # A form is read into a file, which nothing else bounds.
+    length = call.request.headers.get("content-length", "")
+    if not length.isdecimal() or int(length) > MANAGEMENT_BODY_BYTES.default:
+        raise HttpFault(
+            413,
+            "request_too_large",
+            f"a form needs a Content-Length of at most {MANAGEMENT_BODY_BYTES.default} bytes",
+        )
     form = await call.request.form(max_files=1, max_fields=4)
     given = form.get("file")
     data = (

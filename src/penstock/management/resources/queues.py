@@ -35,14 +35,8 @@ ACK_MODES: Final = (
 )
 
 
-def _visible(call: Call, rows: list[Row]) -> list[Row]:
-    if call.visitor.sees_all:
-        return rows
-    return [row for row in rows if call.visitor.sees(row["vhost"])]
-
-
 async def queues(call: Call) -> Response:
-    return call.shown(_visible(call, await call.link.listing("queues")))
+    return call.shown(call.visible(await call.link.listing("queues")))
 
 
 async def of_vhost(call: Call) -> Response:

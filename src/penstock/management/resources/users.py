@@ -247,7 +247,7 @@ async def _vhosts(call: Call) -> list[Row]:
 
 
 async def vhosts(call: Call) -> Response:
-    return call.shown([row for row in await _vhosts(call) if call.visitor.sees(row["name"])])
+    return call.shown(call.visible(await _vhosts(call), "name"))
 
 
 async def _is_vhost(call: Call) -> bool:
@@ -304,8 +304,7 @@ async def _limits(call: Call, kind: str) -> list[Row]:
 
 
 async def vhost_limits(call: Call) -> Response:
-    found = [row for row in await _limits(call, "vhost") if call.visitor.sees(row["vhost"])]
-    return call.shown(found)
+    return call.shown(call.visible(await _limits(call, "vhost")))
 
 
 async def limits_of_vhost(call: Call) -> Response:

@@ -23,8 +23,9 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import CONTROL_CLIENTS, CONTROL_REQUEST_BYTES
 from penstock.broker.actors.cooperative import Steps
 
-SLICE_NS: Final = 2_000_000
-ROWS: Final = 256
+SLICE_NS: Final = 500_000
+"""Of an answer at a time: a client that waits for a message waits for no more of it."""
+ROWS: Final = 64
 """Of a long list that are written as JSON at a time."""
 T = TypeVar("T")
 

@@ -56,10 +56,6 @@ CHANGES: Final = frozenset(
 LOOKS_S: Final = MappingProxyType(
     {
         "queues list": queues.WINDOW_S,
-        "objects connections": objects.WINDOW_S,
-        "objects channels": objects.WINDOW_S,
-        "objects queues": objects.WINDOW_S,
-        "objects node": objects.WINDOW_S,
         "flow edges": 1.0,
         "flow accounts": 1.0,
         "flow alarms": 1.0,
@@ -86,7 +82,7 @@ class Questions:
         self.listeners = listeners
         self.certificate = certificate
         self.broker = broker
-        self.history = service.history
+        self.history, self.totals = service.history, service.totals
         self.run_soon = run_soon
         definitions = DefinitionQuestions()
         records = RecordQuestions(service)
@@ -206,8 +202,9 @@ class Questions:
         }
 
     def _node(self, request: Request) -> Steps[dict[str, object]]:
-        found = yield from about_node.node(request)
-        return {"items": [found | {"listeners": self.listeners()}]}
+        found = yield from about_node.node(request, self.totals)
+        more = {"listeners": self.listeners(), "flow": about_node.flow(self.broker, self.totals)}
+        return {"items": [found | more]}
 
     def _status(self, _request: Request) -> Steps[dict[str, object]]:
         """A Status, in steps."""

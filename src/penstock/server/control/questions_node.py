@@ -4,9 +4,9 @@ One request is {"op": "objects", "do": "node"}, or {"op": "objects", "do": "logi
 "password": ..., "address": ...}, which the management process asks for those who come over HTTP.
 """
 
+import math
 import os
 import resource
-from collections.abc import Mapping
 from typing import Final
 
 import penstock
@@ -15,13 +15,16 @@ from penstock.broker.admin.definitions_rows import Row
 from penstock.broker.alarm.alarm_manager import DISK, MEMORY
 from penstock.broker.broker import Broker
 from penstock.broker.session.node_counts import PASSED, NodeCounts
+from penstock.explain.consumer_causes import PAUSED
 from penstock.protocol.sasl import Credentials
 from penstock.server.control.request import Request
 from penstock.server.machine.build import build_words
 from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.flow_totals import FlowTotals
+from penstock.telemetry.snapshots import ActorSnapshot
 
 WINDOW_S: Final = 10.0
-STEP_COUNTS: Final = 256
+STEP_COUNTS: Final = 64
 LOGIN_LOOK_S: Final = 0.005
 TOTALS: Final = (
     *("connections", "channels", "exchanges", "queues", "consumers", "publishers"),
@@ -31,15 +34,13 @@ NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
 
 
-def node(request: Request) -> Steps[dict[str, object]]:
-    """The node and all that is counted on it, in steps."""
+def node(request: Request, seen: FlowTotals) -> Steps[dict[str, object]]:
+    """The node and all that is counted on it, in steps. seen: by the recorder's rounds."""
     broker = request.broker
     counts = broker.counts.copy()
     totals = dict.fromkeys(TOTALS, 0)
     states = yield from _count_connections(broker, counts, totals)
     yield from _count_queues(broker, counts, totals)
-    windows = request.windows(WINDOW_S)
-    yield 0.0
     return {
         "node": broker.node_name,
         "version": penstock.__version__,
@@ -49,8 +50,14 @@ def node(request: Request) -> Steps[dict[str, object]]:
         "totals": totals,
         "states": states,
         "counts": {name: getattr(counts, name) for name in counts.__slots__}
-        | {name: counts.all(name) for name in PASSED},
-        **(yield from _rates(windows)),
+        | {name: counts.all(name) for name in PASSED}
+        | {
+            "dropped": [
+                {"queue_type": kind, "strategy": strategy, "reason": reason, "count": count}
+                for (kind, strategy, reason), count in sorted(counts.dropped.items())
+            ]
+        },
+        **(yield from _rates(request, seen)),
         "machine": _machine(broker),
         "vhosts": list(broker.vhosts),
     }
@@ -82,6 +89,7 @@ def _count_queues(broker: Broker, counts: NodeCounts, totals: dict[str, int]) ->
     """Adds exchanges and queues to `counts` and `totals`."""
     for vhost in list(broker.vhosts.values()):
         totals["exchanges"] += len(vhost.router.exchanges())
+        counts.add_vhost(vhost)
         for index, actor in enumerate(list(vhost.queues.values()), 1):
             counts.add_queue(actor)
             if not vhost.is_internal(actor.name):
@@ -93,38 +101,97 @@ def _count_queues(broker: Broker, counts: NodeCounts, totals: dict[str, int]) ->
                 yield 0.0
 
 
-def _rates(windows: Mapping[str, ActorWindow]) -> Steps[Row]:
-    """Messages a second by what they did, publishers by how much they were held, and for how long
-    senders were held by whom and why, added up."""
-    rates: dict[str, float] = {}
+def _rates(request: Request, totals: FlowTotals) -> Steps[Row]:
+    """Messages a second by what they did, publishers by how much they were held, queues that wait
+    for consumers, and for how long senders were held by whom and why, added up."""
     publishers = {"running": 0, "throttled": 0, "blocked": 0}
-    held: dict[tuple[str, str, str], float] = {}
-    for index, window in enumerate(windows.values(), 1):
-        if window.kind in ("conn", "queue"):
-            for name in ("published", "confirmed", "delivered", "acked", "redelivered"):
-                key = f"{window.kind}:{name}"
-                rates[key] = rates.get(key, 0.0) + window.rates.get(name, 0.0)
-        if window.kind == "conn" and window.numbers.get("published", 0.0) > 0.0:
-            publishers[_how_held(window)] += 1
-        for block in window.blocks:
-            pair = (window.kind, block.peer.partition(":")[0], block.reason)
-            held[pair] = held.get(pair, 0.0) + block.ns / NS_PER_S
+    waiting = dict.fromkeys(WAITING, 0)
+    windows = request.history.finding(WINDOW_S)
+    for index, actor in enumerate(totals.latest(), 1):
+        if actor.kind == "conn" and actor.numbers.get("published", 0.0) > 0.0:
+            # Only those that were ever held are looked at more closely.
+            was_held = actor.blocked.stops > 0 or actor.parked.stops > 0
+            window = windows.get(actor.actor) if was_held else None
+            publishers["running" if window is None else _how_held(window)] += 1
+        elif actor.kind == "queue" and (why := _why_waiting(actor)) != "":
+            waiting[why] += 1
         if index % STEP_COUNTS == 0:
             yield 0.0
     return {
-        "rates": rates,
+        "rates": totals.rates(),
         "publishers": publishers,
+        "queues_waiting": waiting,
         "held": [
-            {"sender": sender, "receiver": receiver, "reason": reason, "seconds": seconds}
-            for (sender, receiver, reason), seconds in sorted(held.items())
+            {"sender": sender, "receiver": receiver, "reason": reason, "seconds": ns / NS_PER_S}
+            for (sender, receiver, reason), ns in sorted(totals.blocked_lately().items())
         ],
     }
 
 
 def _how_held(window: ActorWindow) -> str:
-    """A publisher is throttled when it was held for 5 % of the window, and blocked when for all."""
-    share = window.blocked_share()
+    """A publisher is throttled when it was held, or publishes of it were parked, for 5 % of the
+    window, and blocked when for all."""
+    parked_share = window.parked_ns() / window.window_ns if window.window_ns > 0 else 0.0
+    share = max(window.blocked_share(), parked_share)
     return "blocked" if share > 0.99 else "throttled" if share >= 0.05 else "running"
+
+
+WAITING: Final = ("no_consumers", "window_full", "paused")
+FULL_SHARE: Final = 0.9
+
+
+def _why_waiting(queue: ActorSnapshot) -> str:
+    """Why a queue that has messages gives them to no consumer, one of WAITING, "" if it does."""
+    numbers = queue.numbers
+    if numbers.get("ready", 0.0) <= 0.0:
+        return ""
+    if PAUSED in queue.labels:
+        return "paused"
+    if numbers.get("consumers", 0.0) <= 0.0:
+        return "no_consumers"
+    return "window_full" if numbers.get("prefetch_full_share", 0.0) >= FULL_SHARE else ""
+
+
+def flow(broker: Broker, totals: FlowTotals) -> Row:
+    """What flow control has done since the start, and what is under way."""
+    page, dog = broker.node_account, broker.hop_watch.dog
+    alarm_in_s = broker.alarm_manager.memory_alarm_in_s
+    return {
+        "blocked": [
+            {"sender": sender, "receiver": receiver, "reason": reason, "seconds": ns / NS_PER_S}
+            for (sender, receiver, reason), ns in sorted(totals.blocked_ns.items())
+        ],
+        "stops": dict(sorted(totals.stops.items())),
+        "spent": [
+            {"stage": kind, "mode": mode, "seconds": ns / NS_PER_S}
+            for (kind, mode), ns in sorted(totals.spent_ns.items())
+        ],
+        "debt_messages": page.total_messages(),
+        "debt_bytes": page.total_bytes(),
+        "parked_messages": page.total_parked_messages(),
+        "parked_bytes": page.total_parked_bytes(),
+        "parked_disk_bytes": page.total_parked_disk_bytes(),
+        "stuck_hops": dog.stuck_count,
+        "lost_grants": dog.lost_count,
+        # JSON has no infinity.
+        "memory_alarm_in_s": None if math.isinf(alarm_in_s) else alarm_in_s,
+    }
+
+
+def _syncs(broker: Broker) -> Row:
+    """Syncs of all stores: how many have ended, seconds all of them took, and for how long the
+    oldest that is under way has lasted."""
+    count, ns, running_ns = 0, 0, 0
+    now_ns = broker.clock.monotonic_ns()
+    directories = [one.log.handles.directory for one in broker.stores.stores.values()]
+    directories += [one.handles.directory for one in broker.streams.stores.values()]
+    for directory in directories:
+        totals = directory.sync_totals()
+        if totals is not None:
+            count, ns = count + totals.count, ns + totals.ns
+            began_ns = totals.began_ns
+            running_ns = max(running_ns, now_ns - began_ns if began_ns >= 0 else 0)
+    return {"count": count, "seconds": ns / NS_PER_S, "running_s": running_ns / NS_PER_S}
 
 
 def _machine(broker: Broker) -> Row:
@@ -144,6 +211,7 @@ def _machine(broker: Broker) -> Row:
         "disk_free_limit": 0 if disk is None else disk.limit_bytes,
         "disk_free_alarm": DISK in alarms,
         "failure": broker.stores.failure,
+        "syncs": _syncs(broker),
         "turns": int(broker.scheduler.turns),
         "events_dropped": int(broker.recorder.dropped),
         "login_failures": broker.guessing.failed_count,

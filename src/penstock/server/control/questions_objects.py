@@ -6,7 +6,7 @@ are what the management process shows, which sorts them as it is asked to.
 """
 
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -23,18 +23,15 @@ from penstock.queues.consumers import Consumer
 from penstock.routing.exchange import Exchange
 from penstock.server.control.request import Request
 from penstock.server.net.sockets import SocketShell
-from penstock.telemetry.actor_window import ActorWindow
 
 WINDOW_S: Final = 10.0
-STEP_ROWS: Final = 16
-"""About 20 µs each."""
-STEP_OFFERS: Final = 512
+STEP_ROWS: Final = 8
+"""About 50 µs each."""
+STEP_OFFERS: Final = 128
 LOGIN_LOOK_S: Final = 0.005
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
 PAGE_BYTES: Final = resource.getpagesize()
-
-Windows = Mapping[str, ActorWindow]
 
 
 # -- connections, channels, consumers ------------------------------------------------------------
@@ -115,7 +112,7 @@ def _given_name(broker: Broker, connection: Connection) -> object:
 
 def connections(request: Request) -> Steps[dict[str, object]]:
     """A page of connections, in steps."""
-    broker, windows, pager = request.broker, request.windows(WINDOW_S), request.pager()
+    broker, windows, pager = request.broker, request.history.finding(WINDOW_S), request.pager()
     for connection in _connections(request):
         pager.offer((connection.name,), connection)
         if pager.total % STEP_OFFERS == 0:
@@ -130,7 +127,7 @@ def connections(request: Request) -> Steps[dict[str, object]]:
 
 def channels(request: Request) -> Steps[dict[str, object]]:
     """A page of channels, in steps; of one connection by its `name`."""
-    broker, windows, pager = request.broker, request.windows(WINDOW_S), request.pager()
+    broker, windows, pager = request.broker, request.history.finding(WINDOW_S), request.pager()
     for connection in _connections(request):
         for channel in list(connection.channels.values()):
             pager.offer((connection.name, int(channel.number)), (connection, channel))
@@ -197,7 +194,7 @@ def _queues(broker: Broker, vhost: str) -> list[QueueActor]:
 
 def queues(request: Request) -> Steps[dict[str, object]]:
     """A page of queues, in steps; one of them, with its consumers, by its `name`."""
-    broker, windows = request.broker, request.windows(WINDOW_S)
+    broker, windows = request.broker, request.history.finding(WINDOW_S)
     vhost, name = request.vhost(), request.text("name")
     if name != "":
         return (yield from _one_queue(broker, vhost or "/", name, windows))
@@ -214,7 +211,9 @@ def queues(request: Request) -> Steps[dict[str, object]]:
     return _page(pager, found)
 
 
-def _one_queue(broker: Broker, vhost: str, name: str, windows: Windows) -> Steps[dict[str, object]]:
+def _one_queue(
+    broker: Broker, vhost: str, name: str, windows: rows.Windows
+) -> Steps[dict[str, object]]:
     actor = broker.vhosts[vhost].queues.get(name)
     if actor is None:
         return {"items": [], "total": 0, "next": ""}

@@ -27,6 +27,7 @@ from penstock.broker.broker import Broker
 from penstock.explain.freezing import Freezer
 from penstock.server.recorder.alert_sender import AlertSender
 from penstock.telemetry.flight import FlightHistory
+from penstock.telemetry.flow_totals import FlowTotals
 from penstock.telemetry.record_file import Encoder, RecordHeader
 from penstock.telemetry.snapshots import ActorSnapshot
 
@@ -97,8 +98,9 @@ class KeptRecord:
 
 
 class RecorderService:
-    """history: what answers are made from; rounds, skipped: rounds taken, and those that were due
-    while one was under way; longest_slice_ns: that one piece of one ever took."""
+    """history: what answers are made from; totals: sums of what it has shown since the start;
+    rounds, skipped: rounds taken, and those that were due while one was under way;
+    longest_slice_ns: that one piece of one ever took."""
 
     def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, boot_id: str) -> None:
         self.broker = broker
@@ -106,6 +108,7 @@ class RecorderService:
         self.boot_id = boot_id
         self.history = FlightHistory()
         self.freezer = Freezer()
+        self.totals = FlowTotals()
         # One record at a time, in the order asked for.
         self._writer = ThreadPoolExecutor(1, "penstock-record")
         self.incidents: list[KeptRecord] = []
@@ -139,16 +142,19 @@ class RecorderService:
     def _round(self, also: Taker | None) -> Iterator[None]:
         """Everything a round is, in short steps."""
         self.history.begin(self._round_ns)
+        self.totals.begin()
         # Samples for event files are to be of this second, every one.
         memory = self._memory if also is None else None
         for snapshot in snapshot_steps(self.broker, memory):
             if snapshot is not None:
                 self.history.take(snapshot)
                 self.freezer.take(snapshot)
+                self.totals.take(snapshot)
                 if also is not None:
                     also(snapshot)
             yield None
         yield from self.history.ending()
+        yield from self.totals.ending(self._round_ns)
 
     def _slice(self) -> None:
         steps = self._steps
