@@ -502,6 +502,10 @@ MANAGEMENT_LISTING_MS: Final = Limit(1000, 0, 60_000, "milliseconds", PACE,
     "management/broker_link", "a listing is asked of the broker again; a long one later")
 MANAGEMENT_LOGINS: Final = Limit(1024, 1, 65_536, "logins that are remembered for 5 s", BOOKS,
     "management/access", "the oldest one is forgotten")
+MANAGEMENT_SESSIONS: Final = Limit(256, 1, 65_536, "sessions of people with a browser", BOOKS,
+    "management/pages/sessions", "the one longest without a request is logged out")
+MANAGEMENT_HISTORIES: Final = Limit(64, 1, 4096, "objects whose last ten minutes are drawn", BOOKS,
+    "management/pages/samples", "the one that no page has shown for longest is forgotten")
 MANAGEMENT_BODY_BYTES: Final = Limit(33_554_432, 4096, 1_073_741_824,
     "bytes of the body of a request", GUARD, "management/requests", "the answer is 413")
 MANAGEMENT_CONNECTIONS: Final = Limit(512, 1, 65_536, "connections over HTTP", GUARD,

@@ -88,6 +88,10 @@ class Policies:
         }
 
 
+USERS: Final = Policies(False)
+OPERATORS: Final = Policies(True)
+
+
 # -- parameters ----------------------------------------------------------------------------------
 
 
@@ -186,8 +190,8 @@ async def _uploaded(call: Call) -> Row:
 
 
 ROUTES: Final[dict[tuple[str, str], Handler]] = {
-    **Policies(False).routes("/policies"),
-    **Policies(True).routes("/operator-policies"),
+    **USERS.routes("/policies"),
+    **OPERATORS.routes("/operator-policies"),
     ("GET", "/parameters"): parameters,
     ("GET", "/parameters/{component}"): parameters_of,
     ("GET", "/parameters/{component}/{vhost}"): parameters_of,
