@@ -134,7 +134,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "pause-queue": Action(
         queues.actions,
         QUEUE,
-        "queue {name} is paused: publishers wait",
+        "queue {name} is paused: its consumers are given nothing",
         TO_QUEUE,
         body=lambda _: {"action": "pause"},
     ),

@@ -10,28 +10,36 @@ from itertools import pairwise
 from typing import Final
 
 from penstock.management.broker_link import Row
-from penstock.telemetry.words import name_of
+from penstock.management.pages.drawing import heat
+from penstock.telemetry.words import called, name_of, percent, rate
 
 COLUMNS: Final = ("connections", "channels", "queues", "store / disk", "consumers")
+CHANNELS: Final = 1
+QUEUES: Final = 2
+STORES: Final = 3
+CONSUMERS: Final = 4
 COLUMN_OF: Final = {"conn": 0, "chan": 1, "queue": 2, "dead": 2, "exchange": 2, "store": 3}
 ROWS_MAX: Final = 10
 """Boxes in a column."""
 BOX_WIDTH: Final = 168
 BOX_HEIGHT: Final = 38
-STEP_X: Final = 228
+STEP_X: Final = 220
 STEP_Y: Final = 50
 LEFT: Final = 8
 TOP: Final = 34
+HELD_MIN: Final = 0.001
 LETTERS: Final = 20
 """Of a name, in a box."""
 WIDTH_MAX: Final = 9.0
 WIDTH_MIN: Final = 1.2
+WIDTH_MARKED: Final = 3.0
 
 
 @dataclass(slots=True)
 class Box:
     """An actor. held: share of the last seconds in which it was held, 0..1; rate: messages a
-    second; note: what else is said; is_root: whether it is the root cause."""
+    second; note: what else is said; place: of its order beside others of its column that are held
+    as much; is_marked: whether it is on the way to the root cause; is_root: whether it is that."""
 
     actor: str
     column: int
@@ -39,6 +47,7 @@ class Box:
     held: float = 0.0
     rate: float = 0.0
     note: str = ""
+    place: float = 0.0
     is_marked: bool = False
     is_root: bool = False
     x: int = 0
@@ -53,8 +62,19 @@ class Box:
         return f"{self.name[: half - 1]}…{self.name[-half:]}"
 
     @property
-    def rank(self) -> tuple[bool, float, float, str]:
-        return not self.is_marked, -self.held, -self.rate, self.name
+    def numbers(self) -> str:
+        """The second line of the box."""
+        if self.is_root:
+            return f"root cause: {self.note}"
+        said = [rate(self.rate)] if self.rate else []
+        if self.held >= HELD_MIN:
+            said.append(f"{'full' if self.column == CONSUMERS else 'held'} {percent(self.held)}")
+        is_told = self.note and self.held < HELD_MIN
+        return " · ".join([*said, self.note] if is_told else said)
+
+    @property
+    def rank(self) -> tuple[bool, int, float, float, str]:
+        return not self.is_marked, -heat(self.held), -self.rate, self.place, self.name
 
 
 @dataclass(slots=True)
@@ -107,13 +127,19 @@ def flow_map(edges: list[Row], top: Row, causes: list[Row]) -> FlowMap:
     maker = _Maker()
     rates, held = _known(top)
     for edge in edges:
-        ends = [_end(maker, str(edge[side])) for side in ("sender", "receiver")]
-        if ends[0] is None or ends[1] is None:
+        sender = _end(maker, str(edge["sender"]))
+        receiver = _end(maker, str(edge["receiver"]))
+        if sender is None:
             continue
-        maker.link(ends[0], ends[1], rates.get(ends[0].actor, 0.0), bool(edge["is_blocked"]))
+        if receiver is None:
+            if edge["in_flight_messages"]:
+                sender.note = f"{edge['in_flight_messages']} to the disk"
+            continue
+        maker.link(sender, receiver, 0.0, bool(edge["is_blocked"]))
     for actor, box in maker.boxes.items():
         box.rate = rates.get(actor, 0.0)
         box.held = held.get(actor, 0.0)
+    _estimate(maker)
     _add_consumers(maker, top)
     # Connections that only consume have a box of that kind; what does nothing is left out.
     busy = {one.actor for one in maker.boxes.values() if _is_busy(one, maker)}
@@ -127,8 +153,8 @@ def _known(top: Row) -> tuple[dict[str, float], dict[str, float]]:
     rates: dict[str, float] = {}
     held: dict[str, float] = {}
     for one in top["publishers"]:
-        for actor in (f"conn:{one['name']}",):
-            rates[actor], held[actor] = one["rate"], one["blocked_share"]
+        actor = f"conn:{one['name']}"
+        rates[actor], held[actor] = one["rate"], one["blocked_share"]
     for one in top["queues"]:
         actor = f"queue:{one['name']}"
         rates[actor], held[actor] = one["in_rate"], one["blocked_share"]
@@ -143,14 +169,26 @@ def _end(maker: _Maker, actor: str) -> Box | None:
     column = COLUMN_OF.get(kind)
     if column is None:
         return None
-    return maker.box(actor, column, name_of(actor))
+    return maker.box(actor, column, called(actor) if column == STORES else name_of(actor))
+
+
+def _estimate(maker: _Maker) -> None:
+    """What goes over each hop at most: rates are known of connections and queues. A channel is as
+    busy as its connection."""
+    for link in maker.links.values():
+        if link.receiver.column == CHANNELS:
+            link.receiver.rate = max(link.receiver.rate, link.sender.rate)
+    for link in maker.links.values():
+        link.rate = link.sender.rate
+        if link.receiver.column == QUEUES:
+            link.rate = min(link.rate, link.receiver.rate)
 
 
 def _add_consumers(maker: _Maker, top: Row) -> None:
     for one in top["consumers"]:
-        queue = maker.box(f"queue:{one['queue']}", 2, str(one["queue"]))
+        queue = maker.box(f"queue:{one['queue']}", QUEUES, str(one["queue"]))
         actor = f"consumer:{one['tag']}@conn:{one['connection']}"
-        box = maker.box(actor, 4, str(one["connection"]))
+        box = maker.box(actor, CONSUMERS, str(one["connection"]))
         box.rate = one["out_rate"]
         box.held = one["held_share"]
         box.note = f"window {one['unacked']}/{one['prefetch'] or '∞'}"
@@ -158,14 +196,12 @@ def _add_consumers(maker: _Maker, top: Row) -> None:
 
 
 def _is_busy(box: Box, maker: _Maker) -> bool:
-    if box.rate > 0 or box.held > 0 or box.column == 4:
+    if box.rate > 0 or box.held > 0 or box.column == CONSUMERS:
         return True
-    if box.column == 1:
-        # A channel is as busy as its connection, of which rates are known.
-        return any(link.receiver is box and link.sender.rate > 0 for link in maker.links.values())
-    if box.column == 3:
-        return any(link.receiver is box and link.sender.rate > 0 for link in maker.links.values())
-    return any(link.sender is box and link.is_held for link in maker.links.values())
+    return any(
+        (link.receiver is box and link.rate > 0) or (link.sender is box and link.is_held)
+        for link in maker.links.values()
+    )
 
 
 def _mark(maker: _Maker, causes: list[Row]) -> None:
@@ -173,18 +209,23 @@ def _mark(maker: _Maker, causes: list[Row]) -> None:
     if not causes:
         return
     path = [str(one) for one in causes[0]["path"]]
-    for actor in path:
-        if actor in maker.boxes:
-            maker.boxes[actor].is_marked = True
     for sender, receiver in pairwise(path):
         link = maker.links.get((sender, receiver))
         if link is not None:
             link.is_marked = True
-    known = [actor for actor in path if actor in maker.boxes]
-    if known:
-        root = maker.boxes[known[-1]]
+    known = [maker.boxes[actor] for actor in path if actor in maker.boxes]
+    for box in known:
+        box.is_marked = True
+    roots = known[-1:]
+    if known and path[-1].startswith("consumers:"):
+        ways = [link for link in maker.links.values() if link.sender is known[-1]]
+        ways = [link for link in ways if link.receiver.column == CONSUMERS and link.is_held]
+        for link in ways:
+            link.is_marked = link.receiver.is_marked = True
+        roots = [link.receiver for link in ways] or roots
+    for root in roots:
         root.is_root = True
-        root.note = root.note or str(causes[0]["reason"])
+        root.note = "window full" if root.column == CONSUMERS else str(causes[0]["reason"])
 
 
 def _placed(boxes: list[Box], links: list[Link]) -> FlowMap:
@@ -193,6 +234,7 @@ def _placed(boxes: list[Box], links: list[Link]) -> FlowMap:
     shown: list[Box] = []
     highest = 1
     for column in range(len(COLUMNS)):
+        _set_places(column, links, stands_for)
         there = sorted((box for box in boxes if box.column == column), key=lambda box: box.rank)
         kept, rest = there[:ROWS_MAX], there[ROWS_MAX:]
         if rest:
@@ -211,6 +253,15 @@ def _placed(boxes: list[Box], links: list[Link]) -> FlowMap:
     return FlowMap(shown, drawn, width, TOP + highest * STEP_Y, heads)
 
 
+def _set_places(column: int, links: list[Link], stands_for: dict[str, Box]) -> None:
+    """Beside what they get messages from, so that fewer lines cross."""
+    found: dict[str, list[int]] = {}
+    for link in links:
+        if link.receiver.column == column and link.sender.actor in stands_for:
+            found.setdefault(link.receiver.actor, []).append(stands_for[link.sender.actor].y)
+            link.receiver.place = sum(found[link.receiver.actor]) / len(found[link.receiver.actor])
+
+
 def _drawn(links: list[Link], stands_for: dict[str, Box]) -> list[Link]:
     merged: dict[tuple[int, int], Link] = {}
     for link in links:
@@ -225,7 +276,8 @@ def _drawn(links: list[Link], stands_for: dict[str, Box]) -> list[Link]:
     most = max((link.rate for link in merged.values()), default=0.0)
     for link in merged.values():
         part = link.rate / most if most > 0 else 0.0
-        link.width = round(WIDTH_MIN + (WIDTH_MAX - WIDTH_MIN) * part, 1)
+        least = WIDTH_MARKED if link.is_marked else WIDTH_MIN
+        link.width = round(max(least, WIDTH_MAX * part), 1)
         link.path = _curve(link.sender, link.receiver)
     # What is marked is drawn last, above the others.
     return sorted(merged.values(), key=lambda link: (link.is_marked, link.is_held))

@@ -13,6 +13,7 @@ from penstock.management.resources.flow import WHY_KINDS
 
 EDGES_MAX: Final = 200
 TOP_MAX: Final = 200
+SHOWN_MAX: Final = 20
 WINDOW_S: Final = 10.0
 WINDOW_S_MAX: Final = 600.0
 NAME_MAX: Final = 1_000
@@ -73,8 +74,10 @@ async def why(visit: Visit) -> Response:
     if name != "" or kind in UNNAMED:
         answer = await _why(visit, kind, name, float(text))
     top = await visit.shared.samples.ask({"op": "flow", "do": "top", "limit": TOP_MAX})
+    queues = [one for one in top["queues"] if one["ready"] or one["in_rate"] or one["out_rate"]]
     return await visit.page(
         "why.html",
+        queues=queues[:SHOWN_MAX],
         why=answer,
         kind=kind,
         name=name,

@@ -171,7 +171,8 @@ class Pages:
             status, said = _status(fault), fault.reason
         except OperatorError as error:
             status, said = 400, str(error)
-        return await visit.page("fault.html", status, title=TITLES.get(status, ""), said=said)
+        title = TITLES.get(status, TITLES[400])
+        return await visit.page("fault.html", status, status=status, title=title, said=said)
 
     def _guarded(
         self, work: Callable[[Request], Awaitable[Response]]

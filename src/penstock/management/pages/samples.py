@@ -92,14 +92,13 @@ class History:
     async def of(self, key: Key) -> list[tuple[float, dict[str, float]]]:
         """The points of an object, the oldest first: seconds before now, and values. From now on
         it is looked at."""
-        now = time.monotonic()
         series = self._series.get(key)
         if series is None:
             while len(self._series) >= MANAGEMENT_HISTORIES.default:
                 del self._series[min(self._series, key=lambda one: self._series[one].seen)]
-            series = self._series[key] = Series(now)
+            series = self._series[key] = Series(time.monotonic())
             await self._look(key, series)
-        series.seen = now
+        now = series.seen = time.monotonic()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         return [(now - at, values) for at, values in series.points]

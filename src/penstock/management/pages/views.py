@@ -67,8 +67,9 @@ async def channels(visit: Visit) -> Response:
 
 async def channel(visit: Visit) -> Response:
     row: Row = await visit.api(api_connections.one_channel, {"name": visit.asked("name")})
-    address = row["connection_details"]["name"].partition(" -> ")[0]
-    why = await why_or_none(visit, "channel", f"{address}/{row['number']}")
+    of = row["connection_details"]
+    called = of["user_provided_name"] or of["name"].partition(" -> ")[0]
+    why = await why_or_none(visit, "channel", f"{called}/{row['number']}")
     consumers = [
         one
         for one in await visit.api(api_connections.consumers)

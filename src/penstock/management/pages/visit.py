@@ -75,8 +75,8 @@ class Visit:
             found = await self.api(handler, query=wanted | {"page": "1"})
         return found
 
-    async def page(self, template: str, status: int = 200, **context: Any) -> Response:
-        """A page with the frame that all of them have."""
+    async def page(self, template: str, code: int = 200, /, **context: Any) -> Response:
+        """A page with the frame that all of them have. code: of HTTP."""
         node = await self.shared.services.link.node()
         html = render(
             template,
@@ -89,7 +89,7 @@ class Visit:
             theme=theme_of(self.request),
             **context,
         )
-        return Response(html, status, media_type="text/html")
+        return Response(html, code, media_type="text/html")
 
     @property
     def is_live(self) -> bool:
