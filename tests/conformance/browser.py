@@ -52,7 +52,10 @@ class Browser:
         """How wide the screen is, and what colours the system asks for."""
         self.devtools(
             "Emulation.setDeviceMetricsOverride",
-            **{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=width < 500,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.devtools("Emulation.setEmulatedMedia", features=[scheme])
@@ -85,7 +88,7 @@ class Browser:
             time.sleep(0.05)
 
     def log(self) -> list[str]:
-        """What the console has said since it was last asked: errors, and what the policy refused."""
+        """What the console has said since the last time: errors, and what the policy refused."""
         entries = self._ask("POST", "/se/log", {"type": "browser"})
         return [str(one["message"]) for one in entries]
 

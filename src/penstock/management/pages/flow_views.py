@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from penstock.explain.kinds import WHY_KINDS
 from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request
 from penstock.management.pages.flow_map import FlowMap, flow_map
 from penstock.management.pages.visit import View, Visit
-from penstock.management.resources.flow import WHY_KINDS
 
 EDGES_MAX: Final = 200
 TOP_MAX: Final = 200
