@@ -595,6 +595,7 @@ ACTIONS: Final = (
 )
 
 
+@pytest.mark.slow  # 3 to 10 s: two requests an example
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_request_is_an_error_of_ours(managed: Managed, data: st.DataObject) -> None:
@@ -623,6 +624,7 @@ def test_large_forms_are_refused(guest: Person) -> None:
     assert guest.raw("/do/publish", b"&".join(b"a=1" for _ in range(100))).status == 400
 
 
+@pytest.mark.slow  # 2 to 6 s
 def test_a_thousand_queues_come_in_pages(managed: Managed, guest: Person) -> None:
     call(managed.base, "PUT", "/vhosts/many", {}, GUEST)
     queues = [
