@@ -30,7 +30,7 @@ class Page:
 
     @property
     def location(self) -> str:
-        return self.headers.get("location", "")
+        return str(self.headers.get("location", ""))
 
     @property
     def flash(self) -> str:

@@ -496,8 +496,8 @@ CONTROL_REQUEST_BYTES: Final = Limit(33_554_432, 65_536, 1_073_741_824,
 # The management process.
 MANAGEMENT_ASKERS: Final = Limit(4, 1, 16, "questions to the broker at a time", GUARD,
     "management/broker_link", "a request over HTTP waits for its turn")
-MANAGEMENT_GUESSES: Final = Limit(6, 1, 64, "logins at a time that have not been right before", GUARD,
-    "management/access", "a login over HTTP waits for its turn")
+MANAGEMENT_GUESSES: Final = Limit(6, 1, 64, "logins at a time that were not right before",
+    GUARD, "management/access", "a login over HTTP waits for its turn")
 MANAGEMENT_WRITERS: Final = Limit(8, 1, 256, "changes over AMQP at a time", GUARD,
     "management/amqp_writes", "a request over HTTP waits for its turn")
 MANAGEMENT_LISTING_MS: Final = Limit(1000, 0, 60_000, "milliseconds", PACE,

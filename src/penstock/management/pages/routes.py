@@ -18,7 +18,7 @@ from penstock.management.errors import HttpFault, not_found
 from penstock.management.pages import admin_views, flow_views, views
 from penstock.management.pages.actions import ACTIONS, SPECIAL, act
 from penstock.management.pages.html import STATIC, address, render, static_file
-from penstock.management.pages.samples import History, Samples
+from penstock.management.pages.samples import History, Pace, Samples
 from penstock.management.pages.sessions import COOKIE, Session, Sessions
 from penstock.management.pages.visit import (
     Form,
@@ -62,7 +62,9 @@ class Pages:
     def __init__(self, services: Services) -> None:
         self.sessions = Sessions()
         link = services.link
-        self.shared = Shared(services, Samples(link), History(link))
+        samples = Samples(link)
+        self.shared = Shared(services, samples, History(samples))
+        self.pace = Pace()
 
     def routes(self) -> list[BaseRoute]:
         """All of them; whatever is no page is not found."""
@@ -145,7 +147,10 @@ class Pages:
         visit = await self._visit(request)
         if visit is None:
             return _to_login(request, local_address(request))
-        return await self._told(visit, partial(view, visit))
+        answer = await self._told(visit, partial(view, visit))
+        if visit.is_live:
+            answer.headers["x-wait"] = self.pace.told()
+        return answer
 
     async def _do(self, request: Request) -> Response:
         need_same_site(request)

@@ -63,7 +63,8 @@ function follow(live) {
           const status = found.getElementById("status");
           if (status) morph(document.getElementById("status"), document.adoptNode(status));
           lost().hidden = true;
-          wait = every;
+          // The server says how much slower, when many pages are open.
+          wait = every * Math.max(1, Number(answer.headers.get("x-wait")));
         } else if (!answer.ok) {
           throw new Error(String(answer.status));
         }
