@@ -41,7 +41,7 @@ class Page:
     @property
     def csrf(self) -> str:
         """What its forms carry."""
-        return re.findall(r'name="csrf" value="([^"]*)"', self.text)[0]
+        return str(re.findall(r'name="csrf" value="([^"]*)"', self.text)[0])
 
 
 class _AsItComes(HTTPErrorProcessor):
