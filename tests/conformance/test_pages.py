@@ -291,7 +291,20 @@ def test_what_is_there_is_shown(managed: Managed, guest: Person) -> None:
 
 
 def test_what_is_not_there_is_told(guest: Person) -> None:
+    guest.do("declare-queue", vhost="/", name="some", type="classic")
+    guest.do("publish", vhost="/", name="", routing_key="some", payload="x")
+    # No name is not all names.
+    taken = guest.do("get-messages", vhost="/", name="", count="1", ackmode="ack_requeue_false")
+    assert taken.status == 404
+    assert guest.do("purge-queue", vhost="/", name="").status == 400
+    guest.wait_for("/queue?vhost=/&name=some", "<dt>ready</dt><dd>1</dd>")
     for path in (
+        "/queue",
+        "/queue?vhost=/&name=",
+        "/connection",
+        "/channel",
+        "/user",
+        "/vhost",
         "/queue?vhost=/&name=none",
         "/queue?vhost=none&name=none",
         "/exchange?vhost=/&name=none",
@@ -301,6 +314,7 @@ def test_what_is_not_there_is_told(guest: Person) -> None:
         "/vhost?name=none",
     ):
         assert guest.get(path).status == 404, path
+    guest.do("delete-queue", vhost="/", name="some")
     assert "no connection is called" in html.unescape(
         guest.get("/why?kind=connection&name=none").text
     )

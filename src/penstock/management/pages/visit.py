@@ -58,6 +58,9 @@ class Visit:
     ) -> Any:
         """What the API's `handler` answers this user, with its checks. path: variables of the
         address, decoded. Raises: HttpFault, OperatorError."""
+        # No address of the API has an empty part; to the broker it would mean all of them.
+        if any(value == "" for key, value in (path or {}).items() if key != "exchange"):
+            raise not_found()
         request = inner_request(self.request, path or {}, query or {}, body, headers or {})
         answer = await handler(Call(self.shared.services, self.visitor, request))
         return msgspec.json.decode(answer.body) if answer.body else None
@@ -169,13 +172,6 @@ def whole_in(form: Form, key: str) -> int:
         return int(text)
     except ValueError as error:
         raise bad_request(f"{key} {text[:40]!r} is no whole number") from error
-
-
-def first(rows: list[Row]) -> Row:
-    """Raises: HttpFault 404 where there is none."""
-    if not rows:
-        raise not_found()
-    return rows[0]
 
 
 def theme_of(request: Request) -> str:
