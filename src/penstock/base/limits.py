@@ -499,12 +499,18 @@ CONTROL_REQUEST_BYTES: Final = Limit(33_554_432, 65_536, 1_073_741_824,
 # The management process.
 MANAGEMENT_ASKERS: Final = Limit(4, 1, 16, "questions to the broker at a time", GUARD,
     "management/broker_link", "a request over HTTP waits for its turn")
+MANAGEMENT_GUESSES: Final = Limit(6, 1, 64, "logins at a time that were not right before",
+    GUARD, "management/access", "a login over HTTP waits for its turn")
 MANAGEMENT_WRITERS: Final = Limit(8, 1, 256, "changes over AMQP at a time", GUARD,
     "management/amqp_writes", "a request over HTTP waits for its turn")
 MANAGEMENT_LISTING_MS: Final = Limit(1000, 0, 60_000, "milliseconds", PACE,
     "management/broker_link", "a listing is asked of the broker again; a long one later")
 MANAGEMENT_LOGINS: Final = Limit(1024, 1, 65_536, "logins that are remembered for 5 s", BOOKS,
     "management/access", "the oldest one is forgotten")
+MANAGEMENT_SESSIONS: Final = Limit(256, 1, 65_536, "sessions of people with a browser", BOOKS,
+    "management/pages/sessions", "the one longest without a request is logged out")
+MANAGEMENT_HISTORIES: Final = Limit(64, 1, 4096, "objects whose last ten minutes are drawn", BOOKS,
+    "management/pages/samples", "the one that no page has shown for longest is forgotten")
 MANAGEMENT_BODY_BYTES: Final = Limit(33_554_432, 4096, 1_073_741_824,
     "bytes of the body of a request", GUARD, "management/requests", "the answer is 413")
 MANAGEMENT_CONNECTIONS: Final = Limit(512, 1, 65_536, "connections over HTTP", GUARD,

@@ -7,6 +7,7 @@
 A login that was right is remembered for a few seconds, by a keyed hash and never by the password.
 """
 
+import asyncio
 import binascii
 import secrets
 import time
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from penstock.base.limits import MANAGEMENT_LOGINS
+from penstock.base.limits import MANAGEMENT_GUESSES, MANAGEMENT_LOGINS
 from penstock.management.broker_link import BrokerLink
 from penstock.management.errors import login_failed, not_authorised
 
@@ -70,12 +71,16 @@ class Visitor:
 
 
 class Logins:
-    """Asks the broker whether credentials are right. Bound: MANAGEMENT_LOGINS remembered."""
+    """Asks the broker whether credentials are right. Bound: MANAGEMENT_LOGINS remembered.
+
+    A wrong password is answered late. Credentials that have never been right wait for their answers
+    in MANAGEMENT_GUESSES turns of their own, so that guessing holds no page and no reader up."""
 
     def __init__(self, link: BrokerLink) -> None:
         self.link = link
         self._key = secrets.token_bytes(32)
         self._known: dict[bytes, tuple[float, Visitor]] = {}
+        self._guesses = asyncio.Semaphore(MANAGEMENT_GUESSES.default)
 
     async def visitor(self, header: str, address: str) -> Visitor:
         """header: of Authorization, Basic; address: of the client. Raises: HttpFault 401."""
@@ -97,9 +102,11 @@ class Logins:
                 "user": user,
                 "password": password,
                 "address": address,
-            }
+            },
+            self._guesses if known is None else None,
         )
         if "refused" in answer:
+            self._known.pop(key, None)
             raise login_failed()
         tags = frozenset(str(one) for one in answer["tags"])
         if not tags & set(TAGS):
@@ -112,8 +119,8 @@ class Logins:
         return found
 
     def forget(self) -> None:
-        """Users or permissions have changed."""
-        self._known.clear()
+        """Users or permissions have changed: everybody is asked about anew."""
+        self._known = {key: (0.0, visitor) for key, (_, visitor) in self._known.items()}
 
 
 def credentials(header: str) -> tuple[str, str]:

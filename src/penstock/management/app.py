@@ -1,4 +1,4 @@
-"""The HTTP application: addresses to handlers, logins, errors, and security headers."""
+"""The HTTP application: addresses to handlers and pages, logins, errors, and security headers."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -17,6 +17,7 @@ from penstock.management.broker_link import BrokerGone
 from penstock.management.errors import HttpFault
 from penstock.management.metrics import CONTENT_TYPE, Metrics, written
 from penstock.management.openapi import BASE, document
+from penstock.management.pages.routes import Pages
 from penstock.management.requests import Call, Handler, Services, address_of, json
 from penstock.management.resources import (
     connections,
@@ -207,6 +208,7 @@ def make_metrics_app(metrics: Metrics) -> ASGIApp:
 
 
 def make_app(services: Services) -> ASGIApp:
-    """The API."""
-    app = Starlette(routes=api_routes(services), exception_handlers={404: _missing})
+    """The API, and the pages."""
+    routes = [*api_routes(services), *Pages(services).routes()]
+    app = Starlette(routes=routes, exception_handlers={404: _missing})
     return SecurityHeaders(app)

@@ -35,9 +35,11 @@ class BrokerLink:
         self._kept: dict[bytes, tuple[float, list[Row]]] = {}
         self._asking: dict[bytes, asyncio.Task[list[Row]]] = {}
 
-    async def ask(self, request: Row) -> Row:
-        """One question. Raises: BrokerGone, OperatorError with the broker's words."""
-        async with self._turns:
+    async def ask(self, request: Row, turns: asyncio.Semaphore | None = None) -> Row:
+        """One question. turns: of what may take long, so that other questions need not wait for it.
+
+        Raises: BrokerGone, OperatorError with the broker's words."""
+        async with turns or self._turns:
             try:
                 async with asyncio.timeout(TIMEOUT_S):
                     line = await self._exchange(msgspec.json.encode(request) + b"\n")

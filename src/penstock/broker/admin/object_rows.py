@@ -174,6 +174,7 @@ def channel_row(
         "state": state,
         "connection_details": {
             "name": wire["name"],
+            "user_provided_name": wire["user_provided_name"],
             "peer_host": wire["peer_host"],
             "peer_port": wire["peer_port"],
         },
@@ -224,6 +225,7 @@ def consumer_row(
             "number": number,
             "node": node,
             "connection_name": wire["name"],
+            "user_provided_name": wire["user_provided_name"],
             "peer_host": wire["peer_host"],
             "peer_port": wire["peer_port"],
             "user": user,

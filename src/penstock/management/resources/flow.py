@@ -4,10 +4,9 @@ from typing import Final
 
 from starlette.responses import Response
 
+from penstock.explain.kinds import WHY_KINDS
 from penstock.management.errors import bad_request
 from penstock.management.requests import Call, Handler, json
-
-WHY_KINDS: Final = ("connection", "channel", "queue", "consumer", "publish", "memory", "not")
 
 
 def _limit(call: Call) -> int:

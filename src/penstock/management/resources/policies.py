@@ -89,6 +89,10 @@ class Policies:
         }
 
 
+USERS: Final = Policies(False)
+OPERATORS: Final = Policies(True)
+
+
 # -- parameters ----------------------------------------------------------------------------------
 
 
@@ -205,8 +209,8 @@ async def _uploaded(call: Call) -> Row:
 
 
 ROUTES: Final[dict[tuple[str, str], Handler]] = {
-    **Policies(False).routes("/policies"),
-    **Policies(True).routes("/operator-policies"),
+    **USERS.routes("/policies"),
+    **OPERATORS.routes("/operator-policies"),
     ("GET", "/parameters"): parameters,
     ("GET", "/parameters/{component}"): parameters_of,
     ("GET", "/parameters/{component}/{vhost}"): parameters_of,

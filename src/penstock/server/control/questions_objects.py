@@ -40,8 +40,10 @@ PAGE_BYTES: Final = resource.getpagesize()
 def _wire(broker: Broker, connection: Connection) -> Row:
     """What its socket knows. Its name is RabbitMQ's: the peer's address, and ours."""
     peer_host, _, peer_port = connection.name.partition("#")[0].rpartition(":")
+    given = _given_name(broker, connection)
     row: Row = {
         "name": connection.name,
+        "user_provided_name": given if isinstance(given, str) else "",
         "host": "",
         "port": 0,
         "peer_host": peer_host.strip("[]"),

@@ -1,0 +1,140 @@
+"""The pages in a real browser, where there is one: logging in, watching, acting, at two widths, in
+light and in dark, with the policy that forbids whatever is not ours."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pika
+import pytest
+
+from tests.conformance.browser import CHROMIUM, DRIVER, Browser, browser
+from tests.conformance.http_live import Managed, managed_broker
+from tests.patience import PATIENCE_S
+
+HOSTILE: Final = "<img src=x onerror=document.title='hit'>"
+PAGES: Final = (
+    *("/", "/flow", "/why", "/connections", "/channels", "/exchanges", "/queues", "/streams"),
+    *("/alarms", "/accounts", "/settings", "/nodes", "/users", "/user?name=guest", "/vhosts"),
+    *("/vhost?name=/", "/policies", "/limits", "/search?q=o", "/queue?vhost=/&name=orders"),
+    *("/exchange?vhost=/&name=amq.topic",),
+)
+LOOKS: Final = ((1280, False), (390, True))
+
+pytestmark = [
+    # 10 to 25 s: Chromium starts once, and opens each page twice.
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None or DRIVER is None,
+        reason="chromium and chromedriver are not installed (Debian: chromium, chromium-driver)",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Managed]:
+    with managed_broker(tmp_path_factory.mktemp("pages")) as found:
+        yield found
+
+
+@pytest.fixture
+def window(managed: Managed, tmp_path: Path) -> Iterator[Browser]:
+    with browser(tmp_path) as found:
+        found.look(1280, False)
+        found.open(f"{managed.base}/queues")
+        found.write("input[name=user]", "guest")
+        found.write("input[name=password]", "guest")
+        found.click("button")
+        found.wait_for("log out")
+        found.log()
+        yield found
+
+
+def test_a_person_watches_and_acts(managed: Managed, window: Browser) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(managed.broker.url))
+    channel = connection.channel()
+    try:
+        # Where one wanted to go before the login.
+        assert "Queues" in window.text()
+        # The list changes by itself, and a name does not become markup.
+        channel.queue_declare(HOSTILE)
+        channel.queue_declare("orders")
+        window.wait_for("orders")
+        window.wait_for(HOSTILE)
+        # A queue's page, live: messages come and are counted.
+        window.open(f"{managed.base}/queue?vhost=/&name=orders")
+        window.wait_for("is not blocked")
+        for _ in range(3):
+            channel.basic_publish("", "orders", b"hello")
+        wait_for_tile(window, "ready", "3")
+        # Open details survive what the script changes.
+        window.run("document.querySelector('.why details').open = true")
+        channel.basic_publish("", "orders", b"hello")
+        wait_for_tile(window, "ready", "4")
+        assert window.run("return document.querySelector('.why details').open") is True
+        # Get a message, then purge, in two steps.
+        window.click("details.form summary")
+        window.click("form[action='/do/get-messages'] button")
+        window.wait_for("hello")
+        window.open(f"{managed.base}/queue?vhost=/&name=orders")
+        window.run("document.querySelector('[action=\"/do/purge-queue\"]').parentNode.open = true")
+        window.click("form[action='/do/purge-queue'] button")
+        window.wait_for("queue orders is purged")
+        wait_for_tile(window, "ready", "0")
+        every_page_fits(managed, window)
+        colours_can_be_chosen(window)
+        old_bookmarks_lead_on(managed, window)
+        # By keyboard: the search is one key away.
+        window.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: '/'}))")
+        assert window.run("return document.activeElement.name") == "q"
+        window.click(".who button")
+        window.wait_for("password")
+    finally:
+        connection.close()
+
+
+def wait_for_tile(window: Browser, name: str, value: str) -> None:
+    """Until the number called `name` is `value`."""
+    script = (
+        "return [...document.querySelectorAll('.tiles div')]"
+        ".find(one => one.children[0].textContent === arguments[0])?.children[1].innerText"
+    )
+    end = time.monotonic() + PATIENCE_S
+    while (found := window.run(script, name)) != value:
+        assert time.monotonic() < end, f"{name} is {found}, and not {value}"
+        time.sleep(0.05)
+
+
+def every_page_fits(managed: Managed, window: Browser) -> None:
+    """No page is wider than the screen, nothing is refused or fails, and nothing runs that should
+    not."""
+    for width, is_dark in LOOKS:
+        window.look(width, is_dark)
+        for path in PAGES:
+            window.open(managed.base + path)
+            over = window.run(
+                "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+            assert over == 0, f"{path} is {over} px wider than {width}"
+            assert window.run("return document.title") != "hit"
+            said = [one for one in window.log() if "[DOM]" not in one]
+            assert said == [], path
+            back = window.run("return getComputedStyle(document.body).backgroundColor")
+            level = sum(int(one) for one in back.strip("rgb()").split(",")) / 3
+            assert (level < 100) == is_dark, f"{path}: {back}"
+
+
+def colours_can_be_chosen(window: Browser) -> None:
+    """The button changes them, and the next page has them as well."""
+    window.click("#theme")
+    assert window.run("return document.documentElement.dataset.theme") == "light"
+    window.click("nav a[href='/queues']")
+    window.wait_for("Declare a queue")
+    assert window.run("return document.documentElement.dataset.theme") == "light"
+
+
+def old_bookmarks_lead_on(managed: Managed, window: Browser) -> None:
+    """Addresses of RabbitMQ's pages."""
+    window.open(f"{managed.base}/#/queues/%2F/orders")
+    window.wait_for("queue orders")
