@@ -1,13 +1,13 @@
 """`penstock queues`: what is in the queues of a running broker, by which rules, and what they gave
-up; pausing and resuming one, ending a group that reads one."""
+up; making and emptying them, looking into them, pausing, ending a group that reads one."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
-from rich.console import Console
 
 from penstock.broker.admin.answers import (
+    QUEUE_SORTS,
     GroupEnded,
     Paused,
     QueueListing,
@@ -15,9 +15,31 @@ from penstock.broker.admin.answers import (
     ReaderListing,
     ReaderRow,
 )
-from penstock.cli.asking import Listed, RunningBroker, asking, listing
-from penstock.cli.tables import RED, Cell, Column, columns, console, say, say_more, show, table
-from penstock.server.control.questions_queues import SORTS
+from penstock.cli.asking import TABLE, Listed, RunningBroker, asking, confirmed, listing, print_rows
+from penstock.cli.exchanges import publish_to
+from penstock.cli.objects import (
+    ARGUMENTS,
+    OF_VHOST,
+    YES,
+    arguments_of,
+    find,
+    new_place,
+    place_of,
+    show_row,
+)
+from penstock.cli.tables import (
+    RED,
+    YELLOW,
+    Cell,
+    Column,
+    Screen,
+    columns,
+    console,
+    say,
+    say_more,
+    show,
+    table,
+)
 from penstock.telemetry.words import amount, duration, size
 
 ORDERS: Final[dict[str, Callable[[QueueRow], tuple[float, str]]]] = {
@@ -25,21 +47,24 @@ ORDERS: Final[dict[str, Callable[[QueueRow], tuple[float, str]]]] = {
     "bytes": lambda row: (-row.bytes, row.name),
     "rate": lambda row: (-row.in_rate, row.name),
 }
-YELLOW: Final = "yellow"
 STYLES: Final = {"full": RED, "deep": RED, "damaged": RED, "paused": YELLOW}
 """Of states, red where a queue takes nothing."""
 OPTIONAL: Final = frozenset({"ON DISK", "RULES", "POLICIES", "DROPPED", "DEAD LETTERS", "GROUPS"})
 QUEUE_COLUMNS: Final = columns(
-    "QUEUE:name STATE READY:number UNACKED:number BYTES:number ON_DISK:number CONSUMERS:number "
-    "IN/S:number OUT/S:number RULES:prose POLICIES:prose DROPPED:prose DEAD_LETTERS:prose"
+    "QUEUE:name STATE READY:number UNACKED:number BYTES:number:6 ON_DISK:number:3 "
+    "CONSUMERS:number IN/S:number:8 OUT/S:number:8 RULES:prose:1 POLICIES:prose:2 DROPPED:prose:5 "
+    "DEAD_LETTERS:prose:4"
 )
 STREAM_COLUMNS: Final = columns(
-    "STREAM:name STATE OFFSETS:number SEGMENTS:number SIZE:number CONSUMERS:number LAG:number "
-    "IN/S:number OUT/S:number RULES:prose GROUPS:prose POLICIES:prose"
+    "STREAM:name STATE OFFSETS:number SEGMENTS:number:3 SIZE:number CONSUMERS:number:6 LAG:number "
+    "IN/S:number:8 OUT/S:number:7 RULES:prose:1 GROUPS:prose:4 POLICIES:prose:2"
 )
 READER_COLUMNS: Final = columns(
-    "READER:name QUEUE:name KIND LAG:number BYTES:number BEHIND:number IN/S:number OUT/S:number "
-    "HELD:number STATE"
+    "READER:name QUEUE:name KIND::1 LAG:number BYTES:number:2 BEHIND:number IN/S:number:4 "
+    "OUT/S:number:5 HELD:number:3 STATE"
+)
+MESSAGE_COLUMNS: Final = columns(
+    "EXCHANGE:name:4 KEY:name AGAIN::3 SIZE:number PROPERTIES:prose:2 BODY:prose"
 )
 _COLUMNS_OF_THEIR_OWN: Final = frozenset({"queue-type", "offsets", "segments", "lag", "groups"})
 
@@ -48,7 +73,7 @@ _COLUMNS_OF_THEIR_OWN: Final = frozenset({"queue-type", "offsets", "segments", "
 @click.pass_context
 @listing
 @click.option("--vhost", default="", help="Only this virtual host.")
-@click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True)
+@click.option("--sort", type=click.Choice(QUEUE_SORTS), default=QUEUE_SORTS[0], show_default=True)
 def queues(
     context: click.Context, broker: RunningBroker, limit: int | None, vhost: str, sort: str
 ) -> None:
@@ -63,9 +88,186 @@ def queues(
     many they dropped.
     """
     if context.invoked_subcommand is None:
-        request: dict[str, object] = {"op": "queues", "do": "list", "vhost": vhost, "sort": sort}
-        listed = Listed({"queues": QueueRow}, ORDERS.get(sort))
-        broker.show_all(request, QueueListing, _show_queues, listed, limit)
+        _list(broker, limit, vhost, sort)
+
+
+SORTED: Final = click.option(
+    "--sort", type=click.Choice(QUEUE_SORTS), default=QUEUE_SORTS[0], show_default=True
+)
+WHERE: Final = click.option(
+    "--vhost", default="", help="Where it is; NAME is then what clients call it."
+)
+
+
+@queues.command("list")
+@OF_VHOST
+@SORTED
+@listing
+def list_(broker: RunningBroker, limit: int | None, vhost: str, sort: str) -> None:
+    """The same."""
+    _list(broker, limit, vhost, sort)
+
+
+def _list(broker: RunningBroker, limit: int | None, vhost: str, sort: str) -> None:
+    request: dict[str, object] = {"op": "queues", "do": "list", "vhost": vhost, "sort": sort}
+    listed = Listed({"queues": QueueRow}, ORDERS.get(sort))
+    broker.show_all(request, QueueListing, _show_queues, listed, limit)
+
+
+@queues.command("show")
+@click.argument("name")
+@WHERE
+@asking
+def show_(name: str, vhost: str, broker: RunningBroker) -> None:
+    """Everything about the queue NAME, /orders or tenant/orders as listings have it."""
+    vhost, bare = place_of(broker, name, vhost)
+    missing = f"no queue '{name}'; `penstock queues` lists them"
+    show_row(broker, find(broker, "queues", missing, vhost=vhost, name=bare))
+
+
+@queues.command()
+@click.argument("name")
+@click.option("--type", "kind", default="", help="classic, quorum or stream.")
+@click.option("--durable/--transient", default=True, show_default=True, help="Survives a restart.")
+@click.option("--auto-delete", is_flag=True, help="Goes with the last of its consumers.")
+@ARGUMENTS
+@WHERE
+@asking
+def declare(
+    name: str,
+    kind: str,
+    durable: bool,
+    auto_delete: bool,
+    arguments: tuple[str, ...],
+    vhost: str,
+    broker: RunningBroker,
+) -> None:
+    """Make the queue NAME; an equal one that is there already is as good.
+
+    penstock queues declare orders -a x-max-length=100000
+    """
+    vhost, bare = new_place(name, vhost)
+    broker.change(
+        {
+            "op": "queues",
+            "do": "declare",
+            "vhost": vhost,
+            "name": bare,
+            "type": kind,
+            "durable": durable,
+            "auto_delete": auto_delete,
+            "arguments": arguments_of(arguments),
+        }
+    )
+
+
+@queues.command()
+@click.argument("name")
+@click.option("--if-unused", is_flag=True, help="Only without consumers.")
+@click.option("--if-empty", is_flag=True, help="Only without messages.")
+@YES
+@WHERE
+@asking
+def delete(
+    name: str, if_unused: bool, if_empty: bool, yes: bool, vhost: str, broker: RunningBroker
+) -> None:
+    """Delete the queue NAME with its messages."""
+    vhost, bare = place_of(broker, name, vhost)
+    confirmed(f"Delete queue '{bare}' in vhost '{vhost}' with its messages?", yes)
+    question = {"op": "queues", "do": "delete", "vhost": vhost, "name": bare}
+    broker.change(question | {"if_unused": if_unused, "if_empty": if_empty})
+
+
+@queues.command()
+@click.argument("name")
+@YES
+@WHERE
+@asking
+def purge(name: str, yes: bool, vhost: str, broker: RunningBroker) -> None:
+    """Throw the ready messages of NAME away; what consumers have stays theirs."""
+    vhost, bare = place_of(broker, name, vhost)
+    confirmed(f"Throw the messages of queue '{bare}' in vhost '{vhost}' away?", yes)
+    broker.change({"op": "queues", "do": "purge", "vhost": vhost, "name": bare})
+
+
+COUNT: Final = click.option(
+    "--count", "-n", default=1, show_default=True, type=click.IntRange(1, 10_000)
+)
+
+
+@queues.command()
+@click.argument("name")
+@COUNT
+@WHERE
+@asking
+def get(name: str, count: int, vhost: str, broker: RunningBroker) -> None:
+    """Take the first messages out of NAME, and print them. They are gone then; see peek."""
+    _get(broker, name, vhost, count, False)
+
+
+@queues.command()
+@click.argument("name")
+@COUNT
+@WHERE
+@asking
+def peek(name: str, count: int, vhost: str, broker: RunningBroker) -> None:
+    """Print the first messages of NAME, and leave them in it; they count as delivered once."""
+    _get(broker, name, vhost, count, True)
+
+
+def _get(broker: RunningBroker, name: str, vhost: str, count: int, is_peek: bool) -> None:
+    vhost, bare = place_of(broker, name, vhost)
+    question: dict[str, object] = {"op": "queues", "do": "get", "vhost": vhost, "name": bare}
+    answer = broker.do(question | {"count": count, "requeue": is_peek})
+    rows: Any = answer["messages"]
+    if broker.form == "json":
+        broker.print(answer)
+        return
+    if broker.form != TABLE:
+        print_rows(rows, [key for row in rows for key in row])
+        return
+    screen = console()
+    if not rows:
+        say(screen, f"queue '{bare}' in vhost '{vhost}' has no message that is ready")
+        return
+    cells = [
+        [
+            str(row["exchange"]) or "amq.default",
+            str(row["routing_key"]),
+            "yes" if row["redelivered"] else "",
+            size(int(row["payload_bytes"])),
+            ", ".join(f"{key} {value}" for key, value in row["properties"].items()),
+            str(row["payload"]) if row["payload_encoding"] == "string" else "(not text)",
+        ]
+        for row in rows
+    ]
+    show(screen, table(MESSAGE_COLUMNS, cells))
+    left = int(rows[-1]["message_count"])
+    say(screen, f"{amount(left)} more" if left else "no more")
+
+
+@queues.command()
+@click.argument("name")
+@click.argument("body", default="-")
+@click.option("--persistent/--transient", default=True, show_default=True, help="Kept on disk.")
+@click.option(
+    "--property", "-p", "properties", multiple=True, metavar="KEY=VALUE", help="A property."
+)
+@click.option("--header", "-H", "headers", multiple=True, metavar="KEY=VALUE", help="A header.")
+@WHERE
+@asking
+def publish(
+    name: str,
+    body: str,
+    persistent: bool,
+    properties: tuple[str, ...],
+    headers: tuple[str, ...],
+    vhost: str,
+    broker: RunningBroker,
+) -> None:
+    """Publish BODY, or what comes on standard input, into the queue NAME."""
+    vhost, bare = place_of(broker, name, vhost)
+    publish_to(broker, (vhost, "", bare), body, persistent, properties, headers)
 
 
 @queues.command()
@@ -173,7 +375,7 @@ def _show_queues(answer: QueueListing) -> None:
     _say_duplicates(screen, answer)
 
 
-def _say_duplicates(screen: Console, answer: QueueListing) -> None:
+def _say_duplicates(screen: Screen, answer: QueueListing) -> None:
     for row in answer.exchanges:
         say(
             screen,

@@ -136,6 +136,11 @@ class Negotiator(ConnectionVerbs):
         self.seen_input_bytes = 0
         self.since_ns = now_ns
 
+    @property
+    def is_operator(self) -> bool:
+        """Whether it came over the control socket."""
+        return self.tls_peer is not None and self.tls_peer.is_operator
+
     # -- greeting --------------------------------------------------------------------------------
 
     def greet(self, connection: Connection, header: bytes) -> None:
@@ -197,6 +202,9 @@ class Negotiator(ConnectionVerbs):
         certified = "" if self.tls_peer is None else self.tls_peer.user
         credentials = parse(self.mechanism, self.response, self.offered, certified)
         self.response = b""
+        if credentials.is_certified and self.is_operator:
+            self._admit(connection, credentials)
+            return
         self.is_checking = True
         tokens = self.host.tokens
         if tokens is not None and not credentials.is_certified and is_token(credentials.password):
@@ -298,8 +306,13 @@ class Negotiator(ConnectionVerbs):
         assert credentials is not None, "authentication comes before tuning"
         name, token = method.virtual_host, self.token
         try:
-            vhost = host.enter_vhost(name, credentials.user)
-            rights = host.rights_in(name, credentials.user) if token is None else token.enter(name)
+            if self.is_operator:
+                vhost, rights = host.admit_operator(name, credentials.user)
+            else:
+                vhost = host.enter_vhost(name, credentials.user)
+                rights = (
+                    host.rights_in(name, credentials.user) if token is None else token.enter(name)
+                )
         except ConnectionFault as fault:
             self._note_refusal(credentials.user, name, fault)
             raise

@@ -194,7 +194,9 @@ class Node:
         questions = Questions(
             self.broker, self.flight, self._run_soon, self._certificate, self._listeners
         )
-        self.control = ControlSocket(path, questions.answer, questions.note, questions.is_change)
+        self.control = ControlSocket(
+            path, questions.answer, questions.note, questions.is_change, self.listeners[0].adopt
+        )
         await self.control.start()
         if is_management_wanted(config):
             self.management = ManagementChild(config, path, self.log)
