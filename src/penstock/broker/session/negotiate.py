@@ -32,6 +32,7 @@ from penstock.broker.session.teardown import Teardown
 from penstock.broker.session.token_session import TokenSession
 from penstock.broker.session.tokens import TokenFault, TokenUser, is_token
 from penstock.broker.session.verbs import ChannelVerbs
+from penstock.explain.naming import client_name
 from penstock.flow.due import Timer
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
@@ -140,6 +141,15 @@ class Negotiator(ConnectionVerbs):
     def is_operator(self) -> bool:
         """Whether it came over the control socket."""
         return self.tls_peer is not None and self.tls_peer.is_operator
+
+    def shown(self) -> str:
+        """Its address and what its client calls itself, as commands show them."""
+        name = client_name(self.client_properties)
+        return f"{self.peer} ({name})" if name else self.peer
+
+    def fields(self) -> dict[str, object]:
+        """The same for programs."""
+        return {"connection": self.peer, "called": client_name(self.client_properties)}
 
     # -- greeting --------------------------------------------------------------------------------
 
@@ -433,6 +443,11 @@ class Negotiator(ConnectionVerbs):
         number = int(channel.number)
         if fault.code == ACCESS_REFUSED and self.session is not None:
             self._note_refusal(self.session.user, self.session.vhost.name, fault)
+        self.host.context.log.event(
+            "channel.error",
+            f"{self.shown()}: channel {number}: {fault.code} {fault.text}",
+            self.fields() | {"channel": number, "code": fault.code, "reason": fault.text},
+        )
         if self.verbs is not None:
             self.verbs.release(channel)
         connection.remove_channel(channel)
@@ -455,7 +470,13 @@ class Negotiator(ConnectionVerbs):
 
     def close(self, connection: Connection, fault: PeerError) -> None:
         self.close_reason = f"{fault.code} {fault.text}"
-        self.host.context.log.info(f"{self.peer}: closing: {self.close_reason}")
+        if self.delay is None:
+            # A refused login has its line already.
+            self.host.context.log.event(
+                "connection.error",
+                f"{self.shown()}: closing: {self.close_reason}",
+                self.fields() | {"code": fault.code, "reason": fault.text},
+            )
         is_cut = connection.phase < PHASE_OPEN and fault.code != 403
         connection.move(ENDS)
         self.since_ns = connection.line.clock.monotonic_ns()

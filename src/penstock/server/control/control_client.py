@@ -22,7 +22,7 @@ import msgspec
 from penstock.base.errors import OperatorError
 
 SERVICE: Final = Path("/run/penstock")
-"""RuntimeDirectory of packaging/systemd."""
+"""RuntimeDirectory of packaging/systemd, whose configuration names control.sock in it."""
 SESSIONS: Final = Path("/run/user")
 HELLO: Final = b'{"op":"amqp"}\n'
 """Has the broker speak AMQP over the control socket from then on."""
@@ -45,8 +45,10 @@ def find_control(port: int, ending: str = "") -> str:
     none. ending: of another socket of that broker. Raises: OperatorError if several answer."""
     name = f"penstock-{port}{ending}.sock"
     found: list[str] = []
-    for place in _places():
-        path = place / name
+    paths = [place / name for place in _places()]
+    if ending == "":
+        paths.append(SERVICE / "control.sock")
+    for path in paths:
         try:
             if stat.S_ISSOCK(path.stat().st_mode):
                 found.append(str(path))
