@@ -36,7 +36,6 @@ from penstock.cli.tables import (
     Table,
     columns,
     console,
-    cut,
     styled,
     table,
 )
@@ -103,7 +102,7 @@ def _live(options: TopOptions, screen: Screen, first: Frame) -> None:
         top = max(0, min(top, len(lines) - (height - 1)))
         foot = f"s sort ({options.request['sort']})  f freeze  ↑↓ space scroll  q quit  {note}"
         shown = scrolled(lines, top, height - 1)
-        foot = cut(foot, width)
+        foot = foot[:width]
         shown.append(styled(foot, FAINT) if screen.has_colour else foot)
         text = (TO_LINE_END + "\r\n").join(shown)
         screen.stream.write(HOME + text + TO_LINE_END + TO_SCREEN_END)

@@ -25,7 +25,7 @@ BOLD: Final = "bold"
 CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 """Words of styles, as a terminal is told them."""
 GAP: Final = 2
-NAME_LEAST: Final = 12
+NAME_LEAST: Final = 22
 """Of a cut name that are shown before a column is left out for it."""
 NARROWEST: Final = 6
 PROSE_LEAST: Final = 16
@@ -109,12 +109,16 @@ def cells_of(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """`text` in `width` columns, with an ellipsis where it is longer."""
+    """`text` in `width` columns, with an ellipsis in its middle where it is longer: what tells
+    names apart is often their end, as a port or the number of a channel."""
     if cells_of(text) <= width:
         return text
-    while text and cells_of(text) > width - 1:
-        text = text[:-1]
-    return text + "…"
+    kept = width - 1
+    head, tail = text[: kept - kept // 2], text[len(text) - kept // 2 :]
+    while head and cells_of(head + tail) > kept:
+        head = head[:-1]
+        tail = tail[1:] if cells_of(head + tail) > kept else tail
+    return f"{head}…{tail}"
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -129,9 +133,11 @@ def wrapped(text: str, width: int) -> list[str]:
         if line:
             lines.append(line)
         while cells_of(word) > width:
-            head = cut(word, width + 1)[:-1]
-            lines.append(head)
-            word = word[len(head) :]
+            count = width
+            while cells_of(word[:count]) > width:
+                count -= 1
+            lines.append(word[: max(count, 1)])
+            word = word[max(count, 1) :]
         line = word
     return [*lines, line] if line or not lines else lines
 

@@ -48,7 +48,7 @@ EDGE = ["web-7" + "x" * 40, "queue:/orders", "blocked 3.1 s", "400/400", "94 ms"
 
 @pytest.mark.parametrize(
     ("width", "gone"),
-    [(140, set()), (80, set()), (70, {"HELD"}), (60, {"HELD", "LEFT"})],
+    [(140, set()), (80, {"HELD"}), (70, {"HELD", "LEFT"}), (60, {"HELD", "LEFT"})],
 )
 def test_the_columns_that_matter_least_go_first(width: int, gone: set[str]) -> None:
     stream = io.StringIO()
