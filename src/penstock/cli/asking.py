@@ -2,7 +2,8 @@
 
 A broker is asked over its control socket, or over HTTP with --url; cli/ways says how each question
 is asked over either. Passwords come from the environment, a file, or a prompt, and not from the
-command line, where everybody on the machine could read them.
+command line, where everybody on the machine could read them. What takes long to be imported is
+imported where it is needed: a command answers while somebody waits for it.
 """
 
 import os
@@ -13,7 +14,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.server.control.control_client import ask, find_control
@@ -61,6 +61,8 @@ class RunningBroker:
 
     def show(self, request: dict[str, object], shape: type[T], text: Callable[[T], None]) -> T:
         """Ask, and print the answer as JSON or CSV, or with `text` for people. The answer."""
+        import msgspec
+
         found = self.ask(request)
         answer = msgspec.convert(found, shape)
         if self.form == TABLE:
@@ -99,6 +101,8 @@ class RunningBroker:
     ) -> T:
         """The same for a listing: people are shown its first rows, and as JSON or CSV it is printed
         to the last one, unless there is a `limit`. The answer."""
+        import msgspec
+
         if self.form == TABLE:
             answer = msgspec.convert(self.ask(request | {"limit": limit or SHOWN}), shape)
             text(answer)
@@ -127,6 +131,8 @@ class RunningBroker:
             count = _count(found, listed)
         order = listed.order
         if limit is None and order is not None:
+            import msgspec
+
             (name,) = listed.rows
             kind = listed.rows[name]
             _rows(found, name).sort(key=lambda row: order(msgspec.convert(row, kind)))
@@ -176,11 +182,15 @@ def print_rows(rows: list[dict[str, object]], names: list[str]) -> None:
 
 
 def _cell(value: object) -> str:
+    import msgspec
+
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def print_json(answer: object) -> None:
     """One line."""
+    import msgspec
+
     click.echo(msgspec.json.encode(answer).decode())
 
 

@@ -7,7 +7,6 @@ import click
 
 from penstock.base.printable import printable
 from penstock.base.quantities import parse_duration_ns
-from penstock.broker.admin.answers import Status
 from penstock.cli.asking import TABLE, RunningBroker, asking
 from penstock.cli.tables import BOLD, FAINT, GREEN, RED, YELLOW, Screen, console, styled, wrapped
 from penstock.explain.kinds import WHY_KINDS
@@ -106,32 +105,35 @@ def _coloured(line: str, label: str, index: int, screen: Screen, is_head: bool) 
 @asking
 def status(broker: RunningBroker) -> None:
     """How the broker is: version, profile, memory, alarms, what it holds, and when it syncs."""
-    broker.show({"op": "status"}, Status, _show_status)
+    answer: Any = broker.ask({"op": "status"})
+    if broker.form == TABLE:
+        _show_status(answer)
+    else:
+        broker.print(answer)
 
 
-def _show_status(answer: Status) -> None:
-    states = answer.connections
+def _show_status(answer: dict[str, Any]) -> None:
+    """answer: a Status (broker/admin/answers)."""
+    states, queues = answer["connections"], answer["queues"]
     held = ", ".join(f"{amount(count)} {state}" for state, count in sorted(states.items()))
-    queues = answer.queues
-    ready, unacknowledged = queues.messages_ready, queues.messages_unacknowledged
-    memory, mark = size(answer.memory_bytes), size(answer.memory_high_bytes)
+    memory, mark = size(answer["memory_bytes"]), size(answer["memory_high_bytes"])
     lines = [
-        ("version", f"penstock {answer.version}, {answer.build}"),
-        ("profile", answer.profile),
+        ("version", f"penstock {answer['version']}, {answer['build']}"),
+        ("profile", answer["profile"]),
         ("memory", f"{memory}, alarm above {mark}"),
         ("connections", f"{amount(sum(states.values()))}" + (f": {held}" if held else "")),
         (
             "queues",
-            f"{amount(queues.count)}, {amount(ready)} messages ready, "
-            f"{amount(unacknowledged)} unacknowledged",
+            f"{amount(queues['count'])}, {amount(queues['messages_ready'])} messages ready, "
+            f"{amount(queues['messages_unacknowledged'])} unacknowledged",
         ),
-        ("sync", answer.sync or "nothing is kept on disk"),
+        ("sync", answer["sync"] or "nothing is kept on disk"),
     ]
-    lines += [("alarm", f"{name}: {text}") for name, text in answer.alarms.items()]
-    if answer.certificate:
-        lines.append(("tls", answer.certificate))
-    if answer.failure:
-        lines.append(("failure", answer.failure))
+    lines += [("alarm", f"{name}: {text}") for name, text in answer["alarms"].items()]
+    if answer["certificate"]:
+        lines.append(("tls", answer["certificate"]))
+    if answer["failure"]:
+        lines.append(("failure", answer["failure"]))
     screen = console()
     for name, said in lines:
         text = printable(said)

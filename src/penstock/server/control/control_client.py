@@ -9,6 +9,7 @@ A broker makes its socket in the first of these that there is, and commands look
 Root looks in those of every user besides. A socket is of its broker's user alone.
 """
 
+import json
 import os
 import socket
 import stat
@@ -16,8 +17,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from penstock.base.errors import OperatorError
 
@@ -112,9 +111,9 @@ def cluster_path(port: int) -> str:
 def ask(path: str, request: dict[str, object], timeout_s: float = 60.0) -> dict[str, object]:
     """The broker's answer. Raises: OperatorError when there is no broker, when it may not be asked,
     or when it says no."""
-    sock, line = _exchange(path, msgspec.json.encode(request) + b"\n", timeout_s)
+    sock, line = _exchange(path, _line_of(request), timeout_s)
     sock.close()
-    answer = msgspec.json.decode(line, type=dict[str, object])
+    answer = _object_in(line)
     if "error" in answer:
         raise OperatorError(str(answer["error"]))
     return answer
@@ -124,7 +123,7 @@ def amqp_socket(path: str, timeout_s: float = 10.0) -> socket.socket:
     """A socket over which the broker at `path` speaks AMQP, with an operator who may do everything.
     Raises: OperatorError as `ask`."""
     sock, line = _exchange(path, HELLO, timeout_s)
-    answer = msgspec.json.decode(line, type=dict[str, object])
+    answer = _object_in(line)
     if "error" in answer:
         sock.close()
         raise OperatorError(
@@ -132,6 +131,17 @@ def amqp_socket(path: str, timeout_s: float = 10.0) -> socket.socket:
             "control socket; use --url, or the commands of that version"
         )
     return sock
+
+
+def _line_of(request: dict[str, object]) -> bytes:
+    """Python's own JSON: a faster one takes a quarter of a command's time to be imported."""
+    return json.dumps(request, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def _object_in(line: bytes) -> dict[str, object]:
+    found = json.loads(line)
+    assert isinstance(found, dict), "the broker answers with objects"
+    return found
 
 
 def _exchange(path: str, request: bytes, timeout_s: float) -> tuple[socket.socket, bytes]:
