@@ -240,6 +240,7 @@ docs: $(TEST)/.stamp
 	$(TEST)/bin/python scripts/limits_page.py > docs/limits.md
 	$(TEST)/bin/python scripts/state_machines_page.py > docs/state-machines.md
 	$(TEST)/bin/python scripts/config_example.py > packaging/penstock.toml
+	$(TEST)/bin/python scripts/commands_page.py > docs/commands.md
 
 # Resolved in an empty environment, so that nothing left over from earlier ends up in the lists.
 lock:

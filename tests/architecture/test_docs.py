@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 
+from scripts.commands_page import page as commands
 from scripts.state_machines_page import page as state_machines
 from tests.architecture.house import PACKAGE, REPOSITORY
 
@@ -33,6 +34,11 @@ def test_a_page_names_files_that_are_there(page: str) -> None:
 def test_the_page_about_state_machines_is_up_to_date() -> None:
     written = (REPOSITORY / "docs" / "state-machines.md").read_text(encoding="utf-8")
     assert written == state_machines(), "run: make docs"
+
+
+def test_the_page_about_commands_is_up_to_date() -> None:
+    written = (REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert written == commands(), "run: make docs"
 
 
 def test_the_distribution_is_called_the_same_everywhere() -> None:

@@ -267,9 +267,6 @@ class Config:
     vhost_limits: tuple[EntryLimits, ...] = ()
     user_limits: tuple[EntryLimits, ...] = ()
     audit_log: str = ""
-    log_file: str = ""
-    log_level: str = "info"
-    log_format: str = "text"
     cluster_coordinator: str = ""
     cluster_name: str = "penstock"
     cluster_node: str = ""
@@ -282,6 +279,9 @@ class Config:
     cluster_etcd_ca: str = ""
     cluster_etcd_cert: str = ""
     cluster_etcd_key: str = ""
+    log_file: str = ""
+    log_level: str = "info"
+    log_format: str = "text"
     events_dir: str = ""
     event_stream: str = ""
     management: str = "auto"
