@@ -11,19 +11,22 @@ from penstock.cli.main import COMMANDS, cli
 HEADER = """\
 # Commands
 
-Printed by `make docs` from the commands; `penstock COMMAND -h` says the same. `penstock --version` names the version, and
-[install.md](install.md) says how a shell completes all of this.
+Printed by `make docs` from the commands; `penstock COMMAND -h` says the same. `penstock
+--version` names the version, and [install.md](install.md) says how a shell completes all of this.
 
 ## Which broker is asked, and how
 
-Commands that ask a running broker find the control socket of the one on port 5672; `--port` names another one, `--control` a
-socket elsewhere. The broker makes its socket in `$RUNTIME_DIRECTORY`, `$XDG_RUNTIME_DIR` or `/tmp/penstock-UID`, the first of these
-that there is, and commands look in all of them and in `/run/penstock`; root looks in those of every user besides. The socket is its
-user's alone: whoever may not open it is told so, and whose it is. Over it an operator may do everything.
+Commands that ask a running broker find the control socket of the one on port 5672; `--port` names
+another one, `--control` a socket elsewhere. The broker makes its socket in `$RUNTIME_DIRECTORY`,
+`$XDG_RUNTIME_DIR` or `/tmp/penstock-UID`, the first of these that there is, and commands look in
+all of them and in `/run/penstock`; root looks in those of every user besides. The socket is its
+user's alone: whoever may not open it is told so, and whose it is. Over it an operator may do
+everything.
 
-`--url https://HOST:15672` asks over [HTTP](http-api.md) instead, with the same words, as a user of the broker whose tags and
-permissions count. The user is `--login`, `$PENSTOCK_USER` or what the file says, the password `$PENSTOCK_PASSWORD`, the file's, or it is
-typed; on the command line everybody on the machine could read it, so it is refused there. `$PENSTOCK_URL` saves typing the
+`--url https://HOST:15672` asks over [HTTP](http-api.md) instead, with the same words, as a user
+of the broker whose tags and permissions count. The user is `--login`, `$PENSTOCK_USER` or what
+the file says, the password `$PENSTOCK_PASSWORD`, the file's, or it is typed; on the command line
+everybody on the machine could read it, so it is refused there. `$PENSTOCK_URL` saves typing the
 address. The file is `~/.config/penstock/client.toml`, which must be readable by its owner alone:
 
 ```toml
@@ -33,17 +36,19 @@ password = "..."
 ca = "/etc/ssl/company.pem"
 ```
 
-What AMQP has a method for (declare, delete, purge, bind, publish, get) is done by AMQP, over the control socket or by the
-management process: its checks and texts are those that clients meet. `flow set --for`, `record`, `store`, `definitions`, `cluster` and
-`queues readers` and `release` are for the control socket alone.
+What AMQP has a method for (declare, delete, purge, bind, publish, get) is done by AMQP, over the
+control socket or by the management process: its checks and texts are those that clients meet.
+`flow set --for`, `record`, `store`, `definitions`, `cluster` and `queues readers` and `release`
+are for the control socket alone.
 
 ## What they print
 
-`--format table` is for people: on a terminal the columns that matter least are left out first, and named; names are cut in their middle.
-Away from a terminal everything is written in full, without colour. Listings show 50 rows and how many more there are. `--format
-json` and `csv` print all rows, unless there is a `--limit`. Sizes are decimal (1 kB is 1,000 bytes); numbers have groups of three.
-`NO_COLOR` turns colour off. Exit status: 0 done, 2 refused or not possible, in one line on standard error; `why` and `flow`
-have 3 for "something is held".
+`--format table` is for people: on a terminal the columns that matter least are left out first,
+and named; names are cut in their middle. Away from a terminal everything is written in full,
+without colour. Listings show 50 rows and how many more there are. `--format json` and `csv` print
+all rows, unless there is a `--limit`. Sizes are decimal (1 kB is 1,000 bytes); numbers have
+groups of three. `NO_COLOR` turns colour off. Exit status: 0 done, 2 refused or not possible, in
+one line on standard error; `why` and `flow` have 3 for "something is held".
 
 """
 

@@ -3,7 +3,8 @@
 from typing import Final
 
 from penstock.base.errors import OperatorError, PenstockError
-from penstock.cli.ways import WAYS, Row
+from penstock.cli.way import Row
+from penstock.cli.ways import WAYS
 from penstock.client.errors import (
     ChannelClosedError,
     ClientError,

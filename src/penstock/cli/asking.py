@@ -7,15 +7,15 @@ imported where it is needed: a command answers while somebody waits for it.
 """
 
 import os
-import sys
 from collections.abc import Callable
+from csv import DictWriter
 from dataclasses import dataclass
 from functools import wraps
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from penstock.base.errors import OperatorError
 from penstock.server.control.control_client import ask, find_control
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ class RunningBroker:
 
     def show(self, request: dict[str, object], shape: type[T], text: Callable[[T], None]) -> T:
         """Ask, and print the answer as JSON or CSV, or with `text` for people. The answer."""
-        import msgspec
+        from penstock.cli.shapes import converted
 
         found = self.ask(request)
-        answer = msgspec.convert(found, shape)
+        answer = converted(found, shape)
         if self.form == TABLE:
             text(answer)
         else:
@@ -101,10 +101,10 @@ class RunningBroker:
     ) -> T:
         """The same for a listing: people are shown its first rows, and as JSON or CSV it is printed
         to the last one, unless there is a `limit`. The answer."""
-        import msgspec
+        from penstock.cli.shapes import converted
 
         if self.form == TABLE:
-            answer = msgspec.convert(self.ask(request | {"limit": limit or SHOWN}), shape)
+            answer = converted(self.ask(request | {"limit": limit or SHOWN}), shape)
             text(answer)
             return answer
         found = self.pages(request, listed, limit)
@@ -112,12 +112,14 @@ class RunningBroker:
             print_json(found)
         else:
             print_csv(found, listed)
-        return msgspec.convert(found, shape)
+        return converted(found, shape)
 
     def pages(
         self, request: dict[str, object], listed: "Listed", limit: int | None
     ) -> dict[str, object]:
         """Every page in one answer. By name no row can be missed because others come and go."""
+        from penstock.cli.shapes import converted
+
         if limit is None and listed.is_sorted:
             request = request | {"sort": "name"}
         found = self.ask(request | {"limit": min(limit or self.page_rows, self.page_rows)})
@@ -131,11 +133,9 @@ class RunningBroker:
             count = _count(found, listed)
         order = listed.order
         if limit is None and order is not None:
-            import msgspec
-
             (name,) = listed.rows
             kind = listed.rows[name]
-            _rows(found, name).sort(key=lambda row: order(msgspec.convert(row, kind)))
+            _rows(found, name).sort(key=lambda row: order(converted(row, kind)))
         return found
 
 
@@ -170,9 +170,6 @@ def print_csv(answer: dict[str, object], listed: Listed) -> None:
 def print_rows(rows: list[dict[str, object]], names: list[str]) -> None:
     """CSV. names: of the columns, each once or more. What is a list or an object is JSON, and what
     a row does not have is empty."""
-    from csv import DictWriter
-    from io import StringIO
-
     text = StringIO()
     writer = DictWriter(text, list(dict.fromkeys(names)), restval="", lineterminator="\n")
     writer.writeheader()
@@ -182,16 +179,16 @@ def print_rows(rows: list[dict[str, object]], names: list[str]) -> None:
 
 
 def _cell(value: object) -> str:
-    import msgspec
+    from penstock.cli.shapes import as_json
 
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else as_json(value)
 
 
 def print_json(answer: object) -> None:
     """One line."""
-    import msgspec
+    from penstock.cli.shapes import as_json
 
-    click.echo(msgspec.json.encode(answer).decode())
+    click.echo(as_json(answer))
 
 
 class _Form(click.Choice[str]):
@@ -328,20 +325,3 @@ def listing(command: Callable[..., None]) -> Callable[..., None]:
         help=f"Rows shown.  [default: {SHOWN}; all of them as json or csv]",
     )(command)
     return _anywhere(ANY_FORM(limited))
-
-
-def confirmed(question: str, is_meant: bool) -> None:
-    """Ask before something is lost; `is_meant` says it already. Raises: OperatorError."""
-    if is_meant:
-        return
-    try:
-        click.confirm(question, abort=True, err=True)
-    except click.Abort as error:
-        raise OperatorError("nothing is done; --yes says that it is meant") from error
-
-
-def secret_from(question: str, is_new: bool = False) -> str:
-    """A password that is typed, unseen, or the first line of standard input."""
-    if sys.stdin.isatty():
-        return str(click.prompt(question, hide_input=True, confirmation_prompt=is_new, err=True))
-    return sys.stdin.readline().rstrip("\r\n")

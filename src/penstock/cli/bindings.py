@@ -8,7 +8,7 @@ from penstock.base.errors import OperatorError
 from penstock.cli.asking import RunningBroker, asking, listing
 from penstock.cli.objects import ARGUMENTS, IN_VHOST, ITEMS, arguments_of, list_objects
 from penstock.cli.tables import Cell, columns
-from penstock.cli.ways import DEFAULT
+from penstock.cli.way import DEFAULT
 
 COLUMNS: Final = columns("SOURCE:name DESTINATION:name TO KEY:name VHOST:name:2 ARGUMENTS:prose:1")
 TO: Final = click.option(

@@ -1,11 +1,11 @@
 """`penstock exchanges`: exchanges of a running broker, and publishing to them."""
 
-import sys
 from typing import Any, Final
 
 import click
 
-from penstock.cli.asking import RunningBroker, asking, confirmed, listing
+from penstock.cli.asking import RunningBroker, asking, listing
+from penstock.cli.messages import publish_to
 from penstock.cli.objects import (
     ARGUMENTS,
     IN_VHOST,
@@ -16,8 +16,9 @@ from penstock.cli.objects import (
     list_objects,
     show_row,
 )
+from penstock.cli.prompts import confirmed
 from penstock.cli.tables import Cell, columns
-from penstock.cli.ways import DEFAULT, payload
+from penstock.cli.way import DEFAULT
 
 COLUMNS: Final = columns(
     "EXCHANGE:name VHOST:name TYPE DURABLE::3 AUTO_DELETE::1 INTERNAL::2 ARGUMENTS:prose:4"
@@ -126,33 +127,6 @@ def publish(
     It is confirmed before this ends. A message that goes to no queue is an error.
     """
     publish_to(broker, (vhost, exchange, key), body, persistent, properties, headers)
-
-
-def publish_to(
-    broker: RunningBroker,
-    where: tuple[str, str, str],
-    body: str,
-    persistent: bool,
-    properties: tuple[str, ...],
-    headers: tuple[str, ...],
-) -> None:
-    """where: virtual host, exchange and routing key; body: "-" for standard input."""
-    vhost, exchange, key = where
-    data = sys.stdin.buffer.read() if body == "-" else body.encode()
-    given: dict[str, Any] = {"delivery_mode": 2 if persistent else 1} | arguments_of(properties)
-    if headers:
-        given["headers"] = arguments_of(headers)
-    broker.change(
-        {
-            "op": "exchanges",
-            "do": "publish",
-            "vhost": vhost,
-            "exchange": "" if exchange == DEFAULT else exchange,
-            "routing_key": key,
-            "payload": payload(data),
-            "properties": given,
-        }
-    )
 
 
 def _found(broker: RunningBroker, vhost: str, name: str) -> dict[str, Any]:

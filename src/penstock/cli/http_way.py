@@ -20,8 +20,8 @@ import click
 import msgspec
 
 from penstock.base.errors import OperatorError
-from penstock.cli.asking import secret_from
-from penstock.cli.ways import MissingError
+from penstock.cli.prompts import secret_from
+from penstock.cli.way import MissingError
 
 TIMEOUT_S: Final = 130.0
 PORT: Final = 15_672

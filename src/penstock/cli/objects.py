@@ -16,6 +16,9 @@ Row = dict[str, Any]
 ITEMS: Final = "items"
 IN_VHOST: Final = click.option("--vhost", default="/", show_default=True, help="Where it is.")
 OF_VHOST: Final = click.option("--vhost", default="", help="Only this virtual host.")
+WHERE: Final = click.option(
+    "--vhost", default="", help="Where it is; NAME is then what clients call it."
+)
 YES: Final = click.option("--yes", is_flag=True, help="Do not ask whether it is meant.")
 ARGUMENTS: Final = click.option(
     "--argument",
@@ -139,7 +142,7 @@ def place_of(broker: RunningBroker, name: str, vhost: str) -> tuple[str, str]:
             )
         return vhost, name
     if broker.http is not None:
-        from penstock.cli.ways import place_of as over_http
+        from penstock.cli.http_listings import place_of as over_http
 
         return over_http(broker.http, name)
     row: Any = broker.ask({"op": "queues", "do": "list", "name": name, "limit": 1})

@@ -2,7 +2,7 @@
 up; making and emptying them, looking into them, pausing, ending a group that reads one."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -15,11 +15,12 @@ from penstock.broker.admin.answers import (
     ReaderListing,
     ReaderRow,
 )
-from penstock.cli.asking import TABLE, Listed, RunningBroker, asking, confirmed, listing, print_rows
-from penstock.cli.exchanges import publish_to
+from penstock.cli.asking import Listed, RunningBroker, asking, listing
+from penstock.cli.messages import get, peek, publish
 from penstock.cli.objects import (
     ARGUMENTS,
     OF_VHOST,
+    WHERE,
     YES,
     arguments_of,
     find,
@@ -27,6 +28,7 @@ from penstock.cli.objects import (
     place_of,
     show_row,
 )
+from penstock.cli.prompts import confirmed
 from penstock.cli.tables import (
     RED,
     YELLOW,
@@ -63,9 +65,6 @@ READER_COLUMNS: Final = columns(
     "READER:name QUEUE:name KIND::1 LAG:number BYTES:number:2 BEHIND:number IN/S:number:4 "
     "OUT/S:number:5 HELD:number:3 STATE"
 )
-MESSAGE_COLUMNS: Final = columns(
-    "EXCHANGE:name:4 KEY:name AGAIN::3 SIZE:number PROPERTIES:prose:2 BODY:prose"
-)
 _COLUMNS_OF_THEIR_OWN: Final = frozenset({"queue-type", "offsets", "segments", "lag", "groups"})
 
 
@@ -93,9 +92,6 @@ def queues(
 
 SORTED: Final = click.option(
     "--sort", type=click.Choice(QUEUE_SORTS), default=QUEUE_SORTS[0], show_default=True
-)
-WHERE: Final = click.option(
-    "--vhost", default="", help="Where it is; NAME is then what clients call it."
 )
 
 
@@ -190,84 +186,8 @@ def purge(name: str, yes: bool, vhost: str, broker: RunningBroker) -> None:
     broker.change({"op": "queues", "do": "purge", "vhost": vhost, "name": bare})
 
 
-COUNT: Final = click.option(
-    "--count", "-n", default=1, show_default=True, type=click.IntRange(1, 10_000)
-)
-
-
-@queues.command()
-@click.argument("name")
-@COUNT
-@WHERE
-@asking
-def get(name: str, count: int, vhost: str, broker: RunningBroker) -> None:
-    """Take the first messages out of NAME, and print them. They are gone then; see peek."""
-    _get(broker, name, vhost, count, False)
-
-
-@queues.command()
-@click.argument("name")
-@COUNT
-@WHERE
-@asking
-def peek(name: str, count: int, vhost: str, broker: RunningBroker) -> None:
-    """Print the first messages of NAME, and leave them in it; they count as delivered once."""
-    _get(broker, name, vhost, count, True)
-
-
-def _get(broker: RunningBroker, name: str, vhost: str, count: int, is_peek: bool) -> None:
-    vhost, bare = place_of(broker, name, vhost)
-    question: dict[str, object] = {"op": "queues", "do": "get", "vhost": vhost, "name": bare}
-    answer = broker.do(question | {"count": count, "requeue": is_peek})
-    rows: Any = answer["messages"]
-    if broker.form == "json":
-        broker.print(answer)
-        return
-    if broker.form != TABLE:
-        print_rows(rows, [key for row in rows for key in row])
-        return
-    screen = console()
-    if not rows:
-        say(screen, f"queue '{bare}' in vhost '{vhost}' has no message that is ready")
-        return
-    cells = [
-        [
-            str(row["exchange"]) or "amq.default",
-            str(row["routing_key"]),
-            "yes" if row["redelivered"] else "",
-            size(int(row["payload_bytes"])),
-            ", ".join(f"{key} {value}" for key, value in row["properties"].items()),
-            str(row["payload"]) if row["payload_encoding"] == "string" else "(not text)",
-        ]
-        for row in rows
-    ]
-    show(screen, table(MESSAGE_COLUMNS, cells))
-    left = int(rows[-1]["message_count"])
-    say(screen, f"{amount(left)} more" if left else "no more")
-
-
-@queues.command()
-@click.argument("name")
-@click.argument("body", default="-")
-@click.option("--persistent/--transient", default=True, show_default=True, help="Kept on disk.")
-@click.option(
-    "--property", "-p", "properties", multiple=True, metavar="KEY=VALUE", help="A property."
-)
-@click.option("--header", "-H", "headers", multiple=True, metavar="KEY=VALUE", help="A header.")
-@WHERE
-@asking
-def publish(
-    name: str,
-    body: str,
-    persistent: bool,
-    properties: tuple[str, ...],
-    headers: tuple[str, ...],
-    vhost: str,
-    broker: RunningBroker,
-) -> None:
-    """Publish BODY, or what comes on standard input, into the queue NAME."""
-    vhost, bare = place_of(broker, name, vhost)
-    publish_to(broker, (vhost, "", bare), body, persistent, properties, headers)
+for command in (get, peek, publish):
+    queues.add_command(command)
 
 
 @queues.command()

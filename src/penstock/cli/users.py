@@ -8,8 +8,9 @@ import click
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.answers import Changed
 from penstock.broker.admin.answers_access import UserListing, UserRow
-from penstock.cli.asking import Listed, RunningBroker, asking, listing, secret_from
+from penstock.cli.asking import Listed, RunningBroker, asking, listing
 from penstock.cli.objects import one_of, show_row
+from penstock.cli.prompts import secret_from
 from penstock.cli.tables import columns, console, say, say_more, show, table
 
 USERS: Final[dict[str, object]] = {"op": "users"}

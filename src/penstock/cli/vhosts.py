@@ -6,8 +6,9 @@ import click
 
 from penstock.broker.admin.answers import Changed
 from penstock.broker.admin.answers_access import VhostListing, VhostRow
-from penstock.cli.asking import Listed, RunningBroker, asking, confirmed, listing
+from penstock.cli.asking import Listed, RunningBroker, asking, listing
 from penstock.cli.objects import one_of, show_row
+from penstock.cli.prompts import confirmed
 from penstock.cli.tables import columns, console, say, say_more, show, table
 from penstock.telemetry.words import amount
 

@@ -16,6 +16,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from pwd import getpwuid
 from typing import Final
 
 from penstock.base.errors import OperatorError
@@ -199,9 +200,7 @@ def _owner(path: Path) -> str:
         except OSError:
             continue
         try:
-            from pwd import getpwuid
-
             return getpwuid(uid).pw_name
-        except (ImportError, KeyError):
+        except KeyError:
             return str(uid)
     return "another"
