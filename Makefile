@@ -248,6 +248,7 @@ docs: $(TEST)/.stamp
 	$(TEST)/bin/python scripts/config_example.py > packaging/penstock.toml
 	$(TEST)/bin/python scripts/flow_board.py > packaging/grafana/penstock-flow.json
 	$(TEST)/bin/python scripts/openapi_page.py > docs/openapi.json
+	$(TEST)/bin/python scripts/commands_page.py > docs/commands.md
 
 # Every warning is an error: a link to a page, a heading or a file that is not there.
 site: .venv-site/.stamp

@@ -38,6 +38,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "channel_flow": "What clients are told, and how long they are waited for (docs/clients.md)",
     "credit_connection_channel": "Credit windows and accounts (docs/accounts.md)",
     "rate_connection_messages": "Rates (docs/flow-commands.md)",
+    "log_file": "The log; SIGHUP opens its file anew, and reads these three again",
     "events_dir": "Flow events, and the socket of the commands",
 }
 UNSAID: Final[Mapping[str, str]] = {

@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 
+from scripts.commands_page import page as commands
 from scripts.state_machines_page import page as state_machines
 from scripts.web_site import parts
 from tests.architecture.house import PACKAGE, REPOSITORY
@@ -48,6 +49,11 @@ def test_every_page_belongs_to_one_of_the_five_parts() -> None:
 def test_a_page_of_no_part_is_refused() -> None:
     with pytest.raises(ValueError, match="belongs to no part"):
         parts("| [x.md](x.md) | what |")
+
+
+def test_the_page_about_commands_is_up_to_date() -> None:
+    written = (REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert written == commands(), "run: make docs"
 
 
 def test_the_distribution_is_called_the_same_everywhere() -> None:

@@ -122,6 +122,8 @@ class Config:
     alert_webhook: the address that is told the same by HTTP, "" for none; alert_pause_ms,
     alert_timeout_ms: see limits;
     audit_log: file of the audit log, "" for the one in the data directory, or none in memory;
+    log_file: file of the log, "" for standard error; log_level: the lowest that is written, debug,
+    info, warning or error; log_format: of its lines, text or json;
     events_dir: where flow event files are written, "" for nowhere;
     event_stream: the virtual host in whose stream amq.flow.telemetry flow events are, "" for none;
     event_stream_bytes: see limits;
@@ -277,6 +279,9 @@ class Config:
     cluster_etcd_ca: str = ""
     cluster_etcd_cert: str = ""
     cluster_etcd_key: str = ""
+    log_file: str = ""
+    log_level: str = "info"
+    log_format: str = "text"
     events_dir: str = ""
     event_stream: str = ""
     management: str = "auto"

@@ -26,6 +26,7 @@ from penstock.broker.channel.parking_disk import ParkingDisk
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
+from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.connection.unfinished import NodeUnfinished
 from penstock.broker.dead_letter.delay_store import DelayStores
 from penstock.broker.lease.lease_manager import LeaseManager
@@ -83,6 +84,7 @@ from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP, QUEUE_SAMPLE, CountS
 
 NS_PER_MS = 1_000_000
 NODE_NAME = "penstock@localhost"
+LOST = "its socket ended without connection.close"
 
 
 class Broker:
@@ -265,6 +267,8 @@ class Broker:
         """The peer's socket is gone."""
         negotiator = self.negotiators.get(connection.name)
         if negotiator is not None:
+            if connection.phase == PHASE_OPEN and not negotiator.close_reason:
+                negotiator.close_reason = LOST
             negotiator.release(connection)
 
     def opened(self, connection: Connection) -> None:
@@ -278,6 +282,12 @@ class Broker:
         connection.lot.full_action = self.full_actions.of(session.vhost.name, session.user)
         self.rates.opened(connection, session.user, session.vhost.name)
         self.limits.opened(connection, session.user, session.vhost.name)
+        said = f"user {session.user}, vhost {session.vhost.name}"
+        self.log.event(
+            "connection.opened",
+            f"{negotiator.shown()}: opened, {said}",
+            negotiator.fields() | {"user": session.user, "vhost": session.vhost.name},
+        )
         self.alarm_manager.opened(connection)
 
     def closed(self, connection: Connection) -> None:
@@ -291,6 +301,13 @@ class Broker:
             self.counts.connections_closed += 1
             session = negotiator.session
             self.limits.closed(connection, session.user, session.vhost.name)
+            # Errors have a line of their own already.
+            why = f": {LOST}" if negotiator.close_reason == LOST else ""
+            self.log.event(
+                "connection.closed",
+                f"{negotiator.shown()}: closed{why}",
+                negotiator.fields() | {"reason": negotiator.close_reason},
+            )
 
     # -- makers ----------------------------------------------------------------------------------
 

@@ -1,45 +1,95 @@
-"""What commands that ask a running broker share: their options, and how an answer is printed."""
+"""What commands that ask a running broker share: their options, and how an answer is printed.
 
+A broker is asked over its control socket, or over HTTP with --url; cli/ways says how each question
+is asked over either. Passwords come from the environment, a file, or a prompt, and not from the
+command line, where everybody on the machine could read them. What takes long to be imported is
+imported where it is needed: a command answers while somebody waits for it.
+"""
+
+import os
 from collections.abc import Callable
 from csv import DictWriter
 from dataclasses import dataclass
 from functools import wraps
 from io import StringIO
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-import msgspec
 
-from penstock.server.control.control_client import ask, control_path
+from penstock.server.control.control_client import ask, find_control
+
+if TYPE_CHECKING:
+    from penstock.cli.http_way import HttpWay
 
 T = TypeVar("T")
 SHOWN: Final = 50
 """Rows of a listing that people are shown unless they ask for more."""
 PAGE_ROWS: Final = 10_000
+TABLE: Final = "table"
+PORT: Final = 5672
 
 
 class RunningBroker:
-    """The broker that a command asks. form: how its answers are printed: text,
-    json, or a listing as csv; page_rows: of a listing that are asked for at a time."""
+    """The broker that a command asks. path: of its control socket; form: how its answers are
+    printed: table, json or csv; page_rows: of a listing that are asked for at a time; http: the way
+    to it instead of the socket, None for the socket."""
 
-    def __init__(self, path: str, form: str, page_rows: int = PAGE_ROWS) -> None:
+    def __init__(
+        self, path: str, form: str, page_rows: int = PAGE_ROWS, http: "HttpWay | None" = None
+    ) -> None:
         self.path = path
         self.form = form
         self.page_rows = page_rows
+        self.http = http
 
-    def ask(self, request: dict[str, object]) -> dict[str, object]:
+    def ask(self, request: dict[str, object], timeout_s: float = 60.0) -> dict[str, object]:
         """The broker's answer, for a command that goes on with it. Raises: OperatorError."""
-        return ask(self.path, request)
+        if self.http is None:
+            return ask(self.path, request, timeout_s)
+        from penstock.cli.ways import over_http
+
+        return over_http(self.http, request)
+
+    def do(self, request: dict[str, object]) -> dict[str, object]:
+        """Have it do what AMQP has a method for, as declaring, purging or publishing: with the
+        checks and the texts that clients meet. Raises: OperatorError."""
+        if self.http is not None:
+            return self.ask(request)
+        from penstock.cli.amqp_way import over_amqp
+
+        return over_amqp(self.path, request)
 
     def show(self, request: dict[str, object], shape: type[T], text: Callable[[T], None]) -> T:
-        """Ask, and print the answer as JSON, or with `text` for people. The answer."""
-        found = ask(self.path, request)
-        answer = msgspec.convert(found, shape)
-        if self.form == "json":
-            print_json(found)
-        else:
+        """Ask, and print the answer as JSON or CSV, or with `text` for people. The answer."""
+        from penstock.cli.shapes import converted
+
+        found = self.ask(request)
+        answer = converted(found, shape)
+        if self.form == TABLE:
             text(answer)
+        else:
+            self.print(found)
         return answer
+
+    def change(self, request: dict[str, object]) -> None:
+        """Have it do something, and print what it says of it."""
+        self.say(self.do(request))
+
+    def say(self, answer: dict[str, object]) -> None:
+        """Print what the broker says of a change."""
+        if self.form != TABLE:
+            self.print(answer)
+            return
+        from penstock.cli.tables import console, say
+
+        say(console(), str(answer["said"]))
+
+    def print(self, answer: dict[str, object]) -> None:
+        """An answer that is one object, as JSON or as CSV with one row."""
+        if self.form == "json":
+            print_json(answer)
+        else:
+            print_rows([answer], list(answer))
 
     def show_all(
         self,
@@ -51,8 +101,10 @@ class RunningBroker:
     ) -> T:
         """The same for a listing: people are shown its first rows, and as JSON or CSV it is printed
         to the last one, unless there is a `limit`. The answer."""
-        if self.form == "text":
-            answer = msgspec.convert(ask(self.path, request | {"limit": limit or SHOWN}), shape)
+        from penstock.cli.shapes import converted
+
+        if self.form == TABLE:
+            answer = converted(self.ask(request | {"limit": limit or SHOWN}), shape)
             text(answer)
             return answer
         found = self.pages(request, listed, limit)
@@ -60,19 +112,21 @@ class RunningBroker:
             print_json(found)
         else:
             print_csv(found, listed)
-        return msgspec.convert(found, shape)
+        return converted(found, shape)
 
     def pages(
         self, request: dict[str, object], listed: "Listed", limit: int | None
     ) -> dict[str, object]:
         """Every page in one answer. By name no row can be missed because others come and go."""
-        if limit is None:
+        from penstock.cli.shapes import converted
+
+        if limit is None and listed.is_sorted:
             request = request | {"sort": "name"}
-        found = ask(self.path, request | {"limit": min(limit or self.page_rows, self.page_rows)})
+        found = self.ask(request | {"limit": min(limit or self.page_rows, self.page_rows)})
         count = _count(found, listed)
         while found["next"] and (limit is None or count < limit):
             rest = self.page_rows if limit is None else min(limit - count, self.page_rows)
-            page = ask(self.path, request | {"after": found["next"], "limit": rest})
+            page = self.ask(request | {"after": found["next"], "limit": rest})
             for name in listed.rows:
                 _rows(found, name).extend(_rows(page, name))
             found["next"] = page["next"]
@@ -81,20 +135,22 @@ class RunningBroker:
         if limit is None and order is not None:
             (name,) = listed.rows
             kind = listed.rows[name]
-            _rows(found, name).sort(key=lambda row: order(msgspec.convert(row, kind)))
+            _rows(found, name).sort(key=lambda row: order(converted(row, kind)))
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """What a listing lists. rows: the fields of its answer that hold rows, with their kinds; order:
-    a row's place, smallest first, for one that is not to be printed by name."""
+    a row's place, smallest first, for one that is not to be printed by name; is_sorted: it can be
+    asked for by name."""
 
-    rows: dict[str, type[msgspec.Struct]]
+    rows: dict[str, type[Any]]
     order: Callable[[Any], Any] | None = None
+    is_sorted: bool = True
 
 
-def _rows(answer: dict[str, object], name: str) -> list[object]:
+def _rows(answer: dict[str, object], name: str) -> list[Any]:
     rows = answer[name]
     assert isinstance(rows, list), "a listing has lists"
     return rows
@@ -105,37 +161,61 @@ def _count(answer: dict[str, object], listed: Listed) -> int:
 
 
 def print_csv(answer: dict[str, object], listed: Listed) -> None:
-    """A line with the names of the columns, and one for each row. What is a list or an object is
-    JSON, and what a row does not have is empty."""
-    columns = dict.fromkeys(key for kind in listed.rows.values() for key in kind.__struct_fields__)
+    """A line with the names of the columns, and one for each row."""
+    names = [key for kind in listed.rows.values() for key in getattr(kind, "__struct_fields__", ())]
+    rows = [row for name in listed.rows for row in _rows(answer, name)]
+    print_rows(rows, names or [key for row in rows for key in row])
+
+
+def print_rows(rows: list[dict[str, object]], names: list[str]) -> None:
+    """CSV. names: of the columns, each once or more. What is a list or an object is JSON, and what
+    a row does not have is empty."""
     text = StringIO()
-    writer = DictWriter(text, list(columns), restval="", lineterminator="\n")
+    writer = DictWriter(text, list(dict.fromkeys(names)), restval="", lineterminator="\n")
     writer.writeheader()
-    for name in listed.rows:
-        for row in _rows(answer, name):
-            assert isinstance(row, dict), "rows are objects"
-            writer.writerow({key: _cell(value) for key, value in row.items()})
+    for row in rows:
+        writer.writerow({key: _cell(value) for key, value in row.items()})
     click.echo(text.getvalue(), nl=False)
 
 
 def _cell(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    from penstock.cli.shapes import as_json
+
+    return value if isinstance(value, str) else as_json(value)
 
 
 def print_json(answer: object) -> None:
     """One line."""
-    click.echo(msgspec.json.encode(answer).decode())
+    from penstock.cli.shapes import as_json
+
+    click.echo(as_json(answer))
 
 
-FORMS: Final = click.Choice(("text", "json"))
-FORM: Final = click.option("--format", "form", type=FORMS, default="text")
-"""How answers are printed, as a parameter `form`."""
-LISTING_FORMS: Final = click.Choice(("text", "json", "csv"))
-LISTING_FORM: Final = click.option(
-    "--format", "form", type=LISTING_FORMS, default="text", show_default=True
+class _Form(click.Choice[str]):
+    """`text` was the name of `table`, and is still understood."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(TABLE if value == "text" else value, param, ctx)
+
+
+FORM: Final = click.option(
+    "--format",
+    "form",
+    type=_Form((TABLE, "json")),
+    default=TABLE,
+    show_default=True,
+    help="How to print it.",
 )
-FORM_SHOWN: Final = click.option("--format", "form", type=FORMS, default="text", show_default=True)
-"""The same, and the help names the default."""
+"""How answers are printed, as a parameter `form`."""
+ANY_FORM: Final = click.option(
+    "--format",
+    "form",
+    type=_Form((TABLE, "json", "csv")),
+    default=TABLE,
+    show_default=True,
+    help="How to print it.",
+)
+"""The same, of what can be rows."""
 
 
 def placed(
@@ -147,7 +227,7 @@ def placed(
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def asked(*args: object, port: int, control: str, **given: object) -> None:
-            command(*args, path=control or control_path(port), **given)
+            command(*args, path=control or find_control(port), **given)
 
         asked = click.option("--control", default="", help=control_help)(asked)
         return click.option("--port", default=5672, show_default=True, help=port_help)(asked)
@@ -158,27 +238,90 @@ def placed(
 THE_BROKER: Final = placed("Port of the broker.", "Its control socket, if elsewhere.")
 
 
-def asking(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives `command` the options every question has, as a RunningBroker called `broker`."""
+def _anywhere(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which broker is asked, and how, as a RunningBroker called `broker`."""
 
     @wraps(command)
-    def asked(*args: object, path: str, form: str, **given: object) -> None:
-        command(*args, broker=RunningBroker(path, form), **given)
+    def asked(
+        *args: object,
+        port: int,
+        control: str,
+        url: str,
+        login: str,
+        ca: str,
+        form: str,
+        **given: object,
+    ) -> None:
+        said = _said_above(
+            {
+                "port": port,
+                "control": control,
+                "url": url,
+                "login": login,
+                "ca": ca,
+                "form": form,
+            }
+        )
+        command(*args, broker=_broker(**said), **given)
 
-    return THE_BROKER(FORM_SHOWN(asked))
+    for option in (
+        click.option("--ca", default="", help="PEM file with the authorities of its certificate."),
+        click.option("--login", default="", help="Log in there as this user; see docs/commands.md"),
+        click.option("--url", default="", help="Ask over HTTP instead: https://HOST:15672"),
+        click.option("--control", default="", help="Its control socket, if elsewhere."),
+        click.option("--port", default=PORT, show_default=True, help="Port of the broker."),
+    ):
+        asked = option(asked)
+    return asked
+
+
+def _said_above(given: dict[str, Any]) -> dict[str, Any]:
+    """`given`, and what stands before the verb: `penstock queues --port 5673 purge orders`."""
+    context = click.get_current_context()
+    above = context.obj or {}
+    said = {name: value for name, value in given.items() if _said(name)}
+    if context.invoked_subcommand is not None:
+        context.obj = said
+        # Whoever is asked, and with which password, is for the verb to find out.
+        return {**dict.fromkeys(("url", "login", "ca"), ""), "port": -1, "control": "-"} | {
+            "form": given["form"]
+        }
+    if "url" in said or "control" in said or "port" in said:
+        return given
+    return given | above
+
+
+def _broker(port: int, control: str, url: str, login: str, ca: str, form: str) -> RunningBroker:
+    if control and url:
+        raise click.UsageError("--control and --url exclude each other")
+    if not url and not control and port == PORT and not _said("port"):
+        url = os.environ.get("PENSTOCK_URL", "")
+    if not url:
+        if login or ca:
+            raise click.UsageError("--login and --ca go with --url")
+        return RunningBroker(control or find_control(port), form)
+    from penstock.cli.http_way import way_to
+
+    return RunningBroker("", form, http=way_to(url, login, ca))
+
+
+def _said(name: str) -> bool:
+    """Whether an option stands on the command line."""
+    context = click.get_current_context()
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def asking(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives `command` the options every question has, as a RunningBroker called `broker`."""
+    return _anywhere(ANY_FORM(command))
 
 
 def listing(command: Callable[..., None]) -> Callable[..., None]:
     """The same for a listing, with `limit`: how many rows are wanted, None where nobody said."""
-
-    @wraps(command)
-    def asked(*args: object, path: str, form: str, **given: object) -> None:
-        command(*args, broker=RunningBroker(path, form), **given)
-
-    asked = click.option(
+    limited = click.option(
         "--limit",
         default=None,
         type=click.IntRange(min=1),
         help=f"Rows shown.  [default: {SHOWN}; all of them as json or csv]",
-    )(asked)
-    return THE_BROKER(LISTING_FORM(asked))
+    )(command)
+    return _anywhere(ANY_FORM(limited))

@@ -16,7 +16,7 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.base.printable import printable
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
-from penstock.cli.asking import FORM_SHOWN, RunningBroker
+from penstock.cli.asking import FORM, RunningBroker
 from penstock.cli.cluster_options import INSTALL
 from penstock.cli.tables import columns, console, show, table
 from penstock.server.cluster.member_files import leave
@@ -52,7 +52,7 @@ def of_node(command: Callable[..., None]) -> Callable[..., None]:
 
 @cluster.command()
 @of_node
-@FORM_SHOWN
+@FORM
 def status(path: str, form: str) -> None:
     """Nodes, who leads, how far each is, and whether etcd answers.
 
@@ -65,7 +65,7 @@ def status(path: str, form: str) -> None:
 
 @cluster.command()
 @of_node
-@FORM_SHOWN
+@FORM
 def members(path: str, form: str) -> None:
     """Nodes and their addresses, a line each."""
     RunningBroker(path, form).show({"op": "cluster_status"}, ClusterAnswer, _show_members)

@@ -15,14 +15,11 @@ from penstock.broker.admin.answers import (
     QueueCauses,
     SettingRows,
 )
-from penstock.broker.admin.flow_edges import SORTS as EDGE_SORTS
-from penstock.broker.admin.flow_edges import EdgeRow, Edges, rank
-from penstock.broker.admin.flow_top import SORTS as TOP_SORTS
-from penstock.cli.asking import Listed, RunningBroker, asking, listing, print_json
+from penstock.broker.admin.answers_flow import EDGE_SORTS, TOP_SORTS, EdgeRow, Edges, rank
+from penstock.cli.asking import TABLE, Listed, RunningBroker, asking, listing
 from penstock.cli.flow_settings import show_alarms, show_changes, show_settings
 from penstock.cli.flow_top import TopOptions, run_top
 from penstock.cli.tables import FAINT, RED, Cell, columns, console, say, say_more, show, table
-from penstock.server.control.control_client import ask
 from penstock.telemetry.words import amount, duration, percent, size
 
 FLOW: Final[dict[str, object]] = {"op": "flow"}
@@ -159,37 +156,37 @@ def top(
 ) -> None:
     """Watch publishers, queues and consumers: rates, shares of blocked time, causes.
 
-    Keys: s sort, f freeze, q quit. With --once, --format json, or away from a terminal it prints
-    one frame.
+    Keys: s sort, f freeze, arrows and space scroll, q quit. With --once, --format json, or away
+    from a terminal it prints one frame.
     """
     request = FLOW | {"do": "top", "window_s": window, "sort": sort, "limit": limit}
-    if broker.form == "json":
-        print_json(ask(broker.path, request))
+    if broker.form != TABLE:
+        broker.print(broker.ask(request))
         return
-    run_top(TopOptions(broker.path, request, interval, once))
+    run_top(TopOptions(broker, request, interval, once))
 
 
 EDGE_COLUMNS: Final = columns(
-    "SENDER:name RECEIVER:name STATE LEFT:number LEFT_BYTES:number IN_FLIGHT:number KEPT:number "
-    "STOPS:number HELD:number BECAUSE:name"
+    "SENDER:name RECEIVER:name STATE LEFT:number:7 LEFT_BYTES:number:1 IN_FLIGHT:number:5 "
+    "KEPT:number:2 STOPS:number:3 HELD:number:4 BECAUSE:name"
 )
-FREE_COLUMNS: Final = columns("FREE:number")
-ROOM_COLUMNS: Final = columns("ROOM:number")
+FREE_COLUMNS: Final = columns("FREE:number:1")
+ROOM_COLUMNS: Final = columns("ROOM:number:6")
 NEAR_PARTS: Final = 2
 """A queue is near its depth mark when no more than this part of it is free."""
-EDGE_PARKED_COLUMNS: Final = columns("PARKED:number")
+EDGE_PARKED_COLUMNS: Final = columns("PARKED:number:6")
 ACCOUNT_COLUMNS: Final = columns(
-    "ACCOUNT:name DEBT:number DEBT_BYTES:number LIMIT:number STORED:number STORED_BYTES:number "
-    "STATE"
+    "ACCOUNT:name DEBT:number DEBT_BYTES:number:6 LIMIT:number:7 STORED:number "
+    "STORED_BYTES:number:5 STATE:prose"
 )
-PARKED_COLUMNS: Final = columns("PARKED:number PARKED_BYTES:number")
-PARKED_DISK_COLUMNS: Final = columns("ON_DISK:number")
-UNFINISHED_COLUMNS: Final = columns("UNFINISHED:number")
-KEPT_COLUMNS: Final = columns("KEPT:number KEPT_BYTES:number")
-PAGED_COLUMNS: Final = columns("PAGED:number PAGED_BYTES:number")
+PARKED_COLUMNS: Final = columns("PARKED:number:4 PARKED_BYTES:number:3")
+PARKED_DISK_COLUMNS: Final = columns("ON_DISK:number:2")
+UNFINISHED_COLUMNS: Final = columns("UNFINISHED:number:2")
+KEPT_COLUMNS: Final = columns("KEPT:number:4 KEPT_BYTES:number:1")
+PAGED_COLUMNS: Final = columns("PAGED:number:4 PAGED_BYTES:number:1")
 CAUSE_COLUMNS: Final = columns(
-    "CAUSED_BY:name SHARE:number MESSAGES:number BYTES:number ON_THE_WAY:number READY:number "
-    "PAGED:number UNANSWERED:number KEPT:number"
+    "CAUSED_BY:name SHARE:number MESSAGES:number BYTES:number:6 ON_THE_WAY:number:1 "
+    "READY:number:5 PAGED:number:3 UNANSWERED:number:4 KEPT:number:2"
 )
 
 

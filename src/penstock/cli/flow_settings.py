@@ -7,9 +7,10 @@ from penstock.cli.tables import FAINT, RED, Cell, columns, console, say, show, t
 from penstock.telemetry.words import amount, duration, size
 
 ALARM_COLUMNS: Final = columns(
-    "ALARM NODE:name STATE LEVEL:number LIMIT:number CLEARS_AT:number STOPS:number MODE ACTION"
+    "ALARM NODE:name:1 STATE LEVEL:number LIMIT:number CLEARS_AT:number:4 STOPS:number MODE::2 "
+    "ACTION::3"
 )
-SETTING_COLUMNS: Final = columns("SETTING:name VALUE:name WRITTEN_AS:prose MEANING:prose")
+SETTING_COLUMNS: Final = columns("SETTING:name VALUE:name WRITTEN_AS:prose:1 MEANING:prose")
 
 
 def show_alarms(answer: AlarmsAnswer) -> None:

@@ -6,6 +6,7 @@ back however the screen ends.
 
 import os
 import select
+import shutil
 import sys
 import termios
 import time
@@ -15,35 +16,59 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.text import Text
 
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.flow_top import SORTS, ConsumerRow, Frame, PublisherRow, TopQueue
-from penstock.cli.tables import FAINT, RED, Cell, columns, console, show, table
-from penstock.server.control.control_client import ask
+from penstock.broker.admin.answers_flow import (
+    TOP_SORTS,
+    ConsumerRow,
+    Frame,
+    PublisherRow,
+    TopQueue,
+)
+from penstock.cli.asking import RunningBroker
+from penstock.cli.tables import (
+    BOLD,
+    FAINT,
+    GREEN,
+    RED,
+    Cell,
+    Screen,
+    Table,
+    columns,
+    console,
+    styled,
+    table,
+)
 from penstock.telemetry.words import amount, duration, percent, rate, size
 
 BAR_CELLS = 8
 NS_PER_MS = 1_000_000
 PUBLISHER_COLUMNS = columns(
-    "PUBLISHERS:name rate:number blocked:number ________ longest:number cause:name"
+    "PUBLISHERS:name rate:number blocked:number ________::2 longest:number:1 cause:name"
 )
 QUEUE_COLUMNS = columns(
-    "QUEUES:name ready:number unacked:number in:number out:number busy:number blocked:number "
-    "waiting:number cause:name"
+    "QUEUES:name ready:number unacked:number:4 in:number out:number busy:number:2 blocked:number "
+    "waiting:number:1 cause:name"
 )
 CONSUMER_COLUMNS = columns(
-    "CONSUMERS:name tag:name queue:name out:number window:number ack:number held:number"
+    "CONSUMERS:name tag:name:2 queue:name out:number window:number ack:number:3 held:number"
 )
+ENTER = "\x1b[?1049h\x1b[?25l"
+LEAVE = "\x1b[?25h\x1b[?1049l"
+HOME = "\x1b[H"
+TO_LINE_END = "\x1b[K"
+TO_SCREEN_END = "\x1b[J"
+KEYS = {"\x1b[A": "up", "\x1b[B": "down", "k": "up", "j": "down", " ": "page", "\x1b[6~": "page"}
+KEYS |= {"\x1b[5~": "back", "b": "back"}
+HEAD_LINES = 3
+"""That stay where they are while the rest is scrolled."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopOptions:
-    """path: the control socket; request: what is asked; interval_s: between two frames."""
+    """broker: that is asked; request: what; interval_s: between two frames."""
 
-    path: str
+    broker: RunningBroker
     request: dict[str, object]
     interval_s: float
     is_once: bool
@@ -52,41 +77,67 @@ class TopOptions:
 def run_top(options: TopOptions) -> None:
     """Until q or Ctrl-C, or one frame. Raises: OperatorError when no broker answers at first."""
     screen = console()
-    first = _fetch(options.path, options.request)
+    first = _fetch(options)
     if options.is_once or not screen.is_terminal or not sys.stdin.isatty():
-        show(screen, draw(first, str(options.request["sort"]), ""))
+        for line in draw(first, screen):
+            screen.write(line)
         return
     with _one_key_mode():
+        screen.stream.write(ENTER)
         try:
             _live(options, screen, first)
         except KeyboardInterrupt:
             return
+        finally:
+            screen.stream.write(LEAVE)
+            screen.stream.flush()
 
 
-def _live(options: TopOptions, screen: Console, first: Frame) -> None:
-    request = dict(options.request)
-    frame, note, is_frozen = first, "", False
-    with Live(console=screen, screen=True, auto_refresh=False) as live:
-        while True:
-            live.update(draw(frame, str(request["sort"]), note, is_live=True), refresh=True)
-            key = _key(options.interval_s)
-            if key == "q":
-                return
-            if key == "s":
-                at = SORTS.index(str(request["sort"]))
-                request["sort"] = SORTS[(at + 1) % len(SORTS)]
-            elif key == "f":
-                is_frozen = not is_frozen
-            note = "frozen; f goes on" if is_frozen else ""
-            if not is_frozen:
-                try:
-                    frame = _fetch(options.path, request)
-                except OperatorError as error:
-                    note = f"no answer: {error}"
+def _live(options: TopOptions, screen: Screen, first: Frame) -> None:
+    frame, note, is_frozen, top = first, "", False, 0
+    while True:
+        width, height = shutil.get_terminal_size()
+        sized = Screen(screen.stream, width, screen.has_colour)
+        lines = draw(frame, sized)
+        top = max(0, min(top, len(lines) - (height - 1)))
+        foot = f"s sort ({options.request['sort']})  f freeze  ↑↓ space scroll  q quit  {note}"
+        shown = scrolled(lines, top, height - 1)
+        foot = foot[:width]
+        shown.append(styled(foot, FAINT) if screen.has_colour else foot)
+        text = (TO_LINE_END + "\r\n").join(shown)
+        screen.stream.write(HOME + text + TO_LINE_END + TO_SCREEN_END)
+        screen.stream.flush()
+        key = _key(options.interval_s)
+        if key == "q":
+            return
+        if key == "s":
+            at = TOP_SORTS.index(str(options.request["sort"]))
+            options.request["sort"] = TOP_SORTS[(at + 1) % len(TOP_SORTS)]
+        elif key == "f":
+            is_frozen = not is_frozen
+        elif key in STEPS:
+            top += STEPS[key] if key in ("up", "down") else STEPS[key] * (height - HEAD_LINES - 2)
+            continue
+        note = "frozen; f goes on" if is_frozen else ""
+        if not is_frozen:
+            try:
+                frame = _fetch(options)
+            except OperatorError as error:
+                note = f"no answer: {error}"
 
 
-def _fetch(path: str, request: dict[str, object]) -> Frame:
-    return msgspec.convert(ask(path, request), Frame)
+STEPS = {"up": -1, "down": 1, "page": 1, "back": -1}
+
+
+def scrolled(lines: list[str], top: int, height: int) -> list[str]:
+    """`height` of the lines: the head, and the rest from `top` on."""
+    if len(lines) <= height:
+        return list(lines)
+    return lines[:HEAD_LINES] + lines[HEAD_LINES + top :][: height - HEAD_LINES]
+
+
+def _fetch(options: TopOptions) -> Frame:
+    return msgspec.convert(options.broker.ask(options.request), Frame)
 
 
 def _key(wait_s: float) -> str:
@@ -95,11 +146,13 @@ def _key(wait_s: float) -> str:
     while (left := end - time.monotonic()) > 0:
         if select.select([sys.stdin], [], [], left)[0]:
             # Not through the buffered stream, which would keep a second key from `select`.
-            key = os.read(sys.stdin.fileno(), 1).decode("ascii", "replace").lower()
-            if key in ("q", "s", "f"):
-                return key
+            key = os.read(sys.stdin.fileno(), 8).decode("ascii", "replace")
             if key == "":
                 return "q"
+            if key in KEYS:
+                return KEYS[key]
+            if key[0].lower() in ("q", "s", "f"):
+                return key[0].lower()
     return ""
 
 
@@ -116,24 +169,34 @@ def _one_key_mode() -> Iterator[None]:
 # -- drawing -------------------------------------------------------------------------------------
 
 
-def draw(frame: Frame, sort: str, note: str, is_live: bool = False) -> RenderableType:
-    """One frame. note: what stands at the bottom besides the keys."""
-    parts: list[RenderableType] = [_head(frame), Text("")]
+def draw(frame: Frame, screen: Screen) -> list[str]:
+    """One frame in lines; the first HEAD_LINES are about the node."""
+    lines = [*_head(frame, screen), ""]
     if frame.window_s == 0:
-        parts.append(Text("nothing is measured yet; ask again in a second", FAINT))
-    parts += [
-        table(PUBLISHER_COLUMNS, [_publisher(row) for row in frame.publishers]),
-        *_more(frame.publishers_more, "publishers"),
-        Text(""),
-        table(QUEUE_COLUMNS, [_queue(row) for row in frame.queues]),
-        *_more(frame.queues_more, "queues"),
-        Text(""),
-        table(CONSUMER_COLUMNS, [_consumer(row) for row in frame.consumers]),
-        *_more(frame.consumers_more, "consumers"),
-    ]
-    if is_live:
-        parts.append(Text(f"\ns sort ({sort})   f freeze   q quit   {note}", FAINT))
-    return Group(*parts)
+        lines.append("nothing is measured yet; ask again in a second")
+    for part, left, what in (
+        (
+            table(PUBLISHER_COLUMNS, map(_publisher, frame.publishers)),
+            frame.publishers_more,
+            "publishers",
+        ),
+        (table(QUEUE_COLUMNS, map(_queue, frame.queues)), frame.queues_more, "queues"),
+        (
+            table(CONSUMER_COLUMNS, map(_consumer, frame.consumers)),
+            frame.consumers_more,
+            "consumers",
+        ),
+    ):
+        lines += _part(part, left, what, screen)
+    return lines[:-1]
+
+
+def _part(part: Table, left: int, what: str, screen: Screen) -> list[str]:
+    head, _, *rows = part.lines(screen.width, screen.has_colour)
+    lines = [head, *rows]
+    if left > 0:
+        lines.append(f"… {left} more {what}")
+    return [*lines, ""]
 
 
 def bar(share: float) -> str:
@@ -144,32 +207,18 @@ def bar(share: float) -> str:
     return "▇" * full + "░" * (BAR_CELLS - full)
 
 
-def _head(frame: Frame) -> Text:
-    head = Text("penstock top", "bold")
-    head.append(
-        f" — profile {frame.profile}  up {duration(round(frame.uptime_s) * 1_000_000_000)}   "
-        f"in {rate(frame.in_rate)}  out {rate(frame.out_rate)}   "
-        f"over the last {frame.window_s:.0f} s\n",
-        "not bold",
-    )
+def _head(frame: Frame, screen: Screen) -> list[str]:
     used = frame.used_bytes / max(1, frame.limit_bytes)
-    head.append(
-        f"memory {size(frame.used_bytes)}, {percent(used)} of the alarm limit "
-        f"{size(frame.limit_bytes)}   ",
-        "not bold",
-    )
-    if frame.alarms:
-        head.append(f"ALARM {' & '.join(frame.alarms)}", RED)
-    else:
-        head.append("no alarm", "not bold green")
-    head.append(
-        f"   {frame.throttled} of {amount(frame.connections)} connections throttled", "not bold"
-    )
-    return head
-
-
-def _more(count: int, what: str) -> list[Text]:
-    return [Text(f"… {count} more {what}", FAINT)] if count > 0 else []
+    alarm = f"ALARM {' & '.join(frame.alarms)}" if frame.alarms else "no alarm"
+    title, style = "penstock top", RED if frame.alarms else GREEN
+    if screen.has_colour:
+        title, alarm = styled(title, BOLD), styled(alarm, style)
+    return [
+        f"{title}  {frame.profile}  up {duration(round(frame.uptime_s) * 1_000_000_000)}  "
+        f"in {rate(frame.in_rate)}  out {rate(frame.out_rate)}  last {frame.window_s:.0f} s",
+        f"memory {size(frame.used_bytes)}, {percent(used)} of {size(frame.limit_bytes)}  {alarm}  "
+        f"{frame.throttled} of {amount(frame.connections)} connections throttled",
+    ]
 
 
 def _publisher(row: PublisherRow) -> list[Cell | str]:

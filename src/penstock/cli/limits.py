@@ -8,7 +8,9 @@ import click
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.answers import LimitListing, LimitRow, LimitsOf
 from penstock.cli.asking import Listed, RunningBroker, asking, listing
+from penstock.cli.objects import one_of, show_row
 from penstock.cli.tables import RED, Cell, columns, console, say, say_more, show, table
+from penstock.telemetry.words import amount
 
 KINDS: Final = ("vhost", "user")
 LIMITS: Final[dict[str, object]] = {"op": "limits"}
@@ -58,6 +60,20 @@ def clear(kind: str, name: str, keys: tuple[str, ...], broker: RunningBroker) ->
     broker.show(LIMITS | request, LimitsOf, _say)
 
 
+limits.add_command(clear, "remove")
+
+
+@limits.command("show")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@asking
+def show_(kind: str, name: str, broker: RunningBroker) -> None:
+    """The limits of the vhost or user NAME, and how much of them is used."""
+    question = LIMITS | {"do": "list"}
+    missing = f"{kind} '{name}' has no limits"
+    show_row(broker, one_of(broker, question, "limits", missing, kind=kind, name=name))
+
+
 def _wanted(texts: tuple[str, ...]) -> dict[str, object]:
     if len(texts) == 1 and texts[0].lstrip().startswith("{"):
         try:
@@ -96,8 +112,9 @@ def _show(answer: LimitListing) -> None:
     cells: list[list[Cell | str]] = []
     for row in answer.limits:
         for key, allowed in row.limits.items():
-            used = row.used[key]
-            style = RED if used >= allowed else ""
-            cells.append([row.kind, row.name, key, Cell(str(used), style), str(allowed)])
+            used = row.used.get(key)
+            style = RED if used is not None and used >= allowed else ""
+            shown = "" if used is None else amount(used)
+            cells.append([row.kind, row.name, key, Cell(shown, style), amount(allowed)])
     show(screen, table(COLUMNS, cells))
     say_more(screen, len(answer.limits), answer.total, "virtual hosts and users")

@@ -12,6 +12,7 @@ from penstock.broker.admin.answers_access import (
     TopicPermissionRow,
 )
 from penstock.cli.asking import Listed, RunningBroker, asking, listing
+from penstock.cli.objects import one_of, show_row
 from penstock.cli.tables import columns, console, say, say_more, show, table
 
 PERMISSIONS: Final[dict[str, object]] = {"op": "permissions"}
@@ -63,6 +64,20 @@ def set_(
 def clear(user: str, vhost: str, broker: RunningBroker) -> None:
     """USER may do nothing in the virtual host any more, and not open it."""
     _ask(broker, {"do": "clear", "user": user, "vhost": vhost})
+
+
+permissions.add_command(clear, "remove")
+
+
+@permissions.command("show")
+@click.argument("user")
+@VHOST
+@asking
+def show_(user: str, vhost: str, broker: RunningBroker) -> None:
+    """What USER may do in the virtual host."""
+    missing = f"user '{user}' may do nothing in vhost '{vhost}'"
+    question = PERMISSIONS | {"do": "list", "user": user, "vhost": vhost}
+    show_row(broker, one_of(broker, question, "permissions", missing, user=user, vhost=vhost))
 
 
 @permissions.command("set-topic")

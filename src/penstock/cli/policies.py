@@ -1,18 +1,18 @@
 """`penstock policies`: rules for queues and exchanges by their names, in a running broker."""
 
 import json
-from typing import Final
+from typing import Any, Final
 
 import click
 from msgspec import Struct
 
 from penstock.base.errors import OperatorError
 from penstock.base.policy import APPLY_TO, shown
-from penstock.cli.asking import Listed, RunningBroker, asking, print_json
+from penstock.cli.asking import TABLE, Listed, RunningBroker, asking, print_json, print_rows
+from penstock.cli.objects import show_row
 from penstock.cli.tables import FAINT, columns, console, say, show, table
-from penstock.server.control.control_client import ask
 
-POLICIES: Final = Listed({"policies": Struct})
+POLICIES: Final = Listed({"policies": Struct}, is_sorted=False)
 
 
 @click.group(invoke_without_command=True)
@@ -71,8 +71,8 @@ def set_(
         "priority": priority,
     }
     answer = _ask(broker, {"do": "set", "policy": policy, "operator": operator})
-    if broker.form == "json":
-        print_json(answer)
+    if broker.form != TABLE:
+        broker.print(answer)
         return
     screen = console()
     say(screen, f"{_kind(operator)} '{name}' is set{_changed(answer)}")
@@ -91,10 +91,29 @@ def clear(name: str, broker: RunningBroker, vhost: str, operator: bool) -> None:
     """Take the policy NAME out of force, at once."""
     question = {"do": "clear", "vhost": vhost, "name": name, "operator": operator}
     answer = _ask(broker, question)
-    if broker.form == "json":
-        print_json(answer)
+    if broker.form != TABLE:
+        broker.print(answer)
     else:
         say(console(), f"{_kind(operator)} '{name}' is cleared{_changed(answer)}")
+
+
+policies.add_command(clear, "remove")
+
+
+@policies.command("show")
+@click.argument("name")
+@asking
+@click.option("--vhost", default="/", show_default=True, help="Where it applies.")
+@click.option("--operator", is_flag=True, help="An operator policy.")
+def show_(name: str, broker: RunningBroker, vhost: str, operator: bool) -> None:
+    """Everything about the policy NAME."""
+    question = {"op": "policies", "do": "list", "vhost": vhost, "operator": operator}
+    rows: Any = broker.pages(question, POLICIES, None)["policies"]
+    for row in rows:
+        if row["name"] == name:
+            show_row(broker, row)
+            return
+    raise OperatorError(f"no {_kind(operator)} '{name}' in vhost '{vhost}'")
 
 
 @policies.command()
@@ -105,7 +124,7 @@ def export(broker: RunningBroker) -> None:
 
 
 def _ask(broker: RunningBroker, question: dict[str, object]) -> dict[str, object]:
-    return ask(broker.path, {"op": "policies", **question})
+    return broker.ask({"op": "policies", **question})
 
 
 def _parsed(definition: str) -> object:
@@ -122,6 +141,9 @@ def _kind(is_operator: bool) -> str:
 
 
 def _changed(answer: dict[str, object]) -> str:
+    if answer["changed"] is None:
+        # Over HTTP the broker does not say.
+        return ""
     changed, left = int(str(answer["changed"])), int(str(answer["left"]))
     things = "1 queue or exchange goes" if changed == 1 else f"{changed} queues and exchanges go"
     later = f", {left} are looked at in a moment" if left else ""
@@ -138,10 +160,16 @@ def _list(broker: RunningBroker, vhost: str, kinds: tuple[bool, ...]) -> None:
     if broker.form == "json":
         print_json(found)
         return
+    if broker.form != TABLE:
+        every = [row | {"kind": key} for key, rows in found.items() for row in rows]
+        print_rows(every, ["kind", *(key for row in every for key in row)])
+        return
     screen = console()
     for key, rows in found.items():
         if rows:
-            shown_as = f"VHOST:name {key.upper()}:name PRIORITY:number APPLY_TO PATTERN:prose"
+            shown_as = (
+                f"VHOST:name:3 {key.upper()}:name PRIORITY:number:1 APPLY_TO::2 PATTERN:prose"
+            )
             show(
                 screen, table(columns(f"{shown_as} DEFINITION:prose"), [_row(row) for row in rows])
             )

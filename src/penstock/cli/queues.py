@@ -1,13 +1,13 @@
 """`penstock queues`: what is in the queues of a running broker, by which rules, and what they gave
-up; pausing and resuming one, ending a group that reads one."""
+up; making and emptying them, looking into them, pausing, ending a group that reads one."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import click
-from rich.console import Console
 
 from penstock.broker.admin.answers import (
+    QUEUE_SORTS,
     GroupEnded,
     Paused,
     QueueListing,
@@ -16,8 +16,32 @@ from penstock.broker.admin.answers import (
     ReaderRow,
 )
 from penstock.cli.asking import Listed, RunningBroker, asking, listing
-from penstock.cli.tables import RED, Cell, Column, columns, console, say, say_more, show, table
-from penstock.server.control.questions_queues import SORTS
+from penstock.cli.messages import get, peek, publish
+from penstock.cli.objects import (
+    ARGUMENTS,
+    OF_VHOST,
+    WHERE,
+    YES,
+    arguments_of,
+    find,
+    new_place,
+    place_of,
+    show_row,
+)
+from penstock.cli.prompts import confirmed
+from penstock.cli.tables import (
+    RED,
+    YELLOW,
+    Cell,
+    Column,
+    Screen,
+    columns,
+    console,
+    say,
+    say_more,
+    show,
+    table,
+)
 from penstock.telemetry.words import amount, duration, size
 
 ORDERS: Final[dict[str, Callable[[QueueRow], tuple[float, str]]]] = {
@@ -25,21 +49,21 @@ ORDERS: Final[dict[str, Callable[[QueueRow], tuple[float, str]]]] = {
     "bytes": lambda row: (-row.bytes, row.name),
     "rate": lambda row: (-row.in_rate, row.name),
 }
-YELLOW: Final = "yellow"
 STYLES: Final = {"full": RED, "deep": RED, "damaged": RED, "paused": YELLOW}
 """Of states, red where a queue takes nothing."""
 OPTIONAL: Final = frozenset({"ON DISK", "RULES", "POLICIES", "DROPPED", "DEAD LETTERS", "GROUPS"})
 QUEUE_COLUMNS: Final = columns(
-    "QUEUE:name STATE READY:number UNACKED:number BYTES:number ON_DISK:number CONSUMERS:number "
-    "IN/S:number OUT/S:number RULES:prose POLICIES:prose DROPPED:prose DEAD_LETTERS:prose"
+    "QUEUE:name STATE READY:number UNACKED:number BYTES:number:6 ON_DISK:number:3 "
+    "CONSUMERS:number IN/S:number:8 OUT/S:number:8 RULES:prose:1 POLICIES:prose:2 DROPPED:prose:5 "
+    "DEAD_LETTERS:prose:4"
 )
 STREAM_COLUMNS: Final = columns(
-    "STREAM:name STATE OFFSETS:number SEGMENTS:number SIZE:number CONSUMERS:number LAG:number "
-    "IN/S:number OUT/S:number RULES:prose GROUPS:prose POLICIES:prose"
+    "STREAM:name STATE OFFSETS:number SEGMENTS:number:3 SIZE:number CONSUMERS:number:6 LAG:number "
+    "IN/S:number:8 OUT/S:number:7 RULES:prose:1 GROUPS:prose:4 POLICIES:prose:2"
 )
 READER_COLUMNS: Final = columns(
-    "READER:name QUEUE:name KIND LAG:number BYTES:number BEHIND:number IN/S:number OUT/S:number "
-    "HELD:number STATE"
+    "READER:name QUEUE:name KIND::1 LAG:number BYTES:number:2 BEHIND:number IN/S:number:4 "
+    "OUT/S:number:5 HELD:number:3 STATE"
 )
 _COLUMNS_OF_THEIR_OWN: Final = frozenset({"queue-type", "offsets", "segments", "lag", "groups"})
 
@@ -48,7 +72,7 @@ _COLUMNS_OF_THEIR_OWN: Final = frozenset({"queue-type", "offsets", "segments", "
 @click.pass_context
 @listing
 @click.option("--vhost", default="", help="Only this virtual host.")
-@click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True)
+@click.option("--sort", type=click.Choice(QUEUE_SORTS), default=QUEUE_SORTS[0], show_default=True)
 def queues(
     context: click.Context, broker: RunningBroker, limit: int | None, vhost: str, sort: str
 ) -> None:
@@ -63,9 +87,107 @@ def queues(
     many they dropped.
     """
     if context.invoked_subcommand is None:
-        request: dict[str, object] = {"op": "queues", "do": "list", "vhost": vhost, "sort": sort}
-        listed = Listed({"queues": QueueRow}, ORDERS.get(sort))
-        broker.show_all(request, QueueListing, _show_queues, listed, limit)
+        _list(broker, limit, vhost, sort)
+
+
+SORTED: Final = click.option(
+    "--sort", type=click.Choice(QUEUE_SORTS), default=QUEUE_SORTS[0], show_default=True
+)
+
+
+@queues.command("list")
+@OF_VHOST
+@SORTED
+@listing
+def list_(broker: RunningBroker, limit: int | None, vhost: str, sort: str) -> None:
+    """The same."""
+    _list(broker, limit, vhost, sort)
+
+
+def _list(broker: RunningBroker, limit: int | None, vhost: str, sort: str) -> None:
+    request: dict[str, object] = {"op": "queues", "do": "list", "vhost": vhost, "sort": sort}
+    listed = Listed({"queues": QueueRow}, ORDERS.get(sort))
+    broker.show_all(request, QueueListing, _show_queues, listed, limit)
+
+
+@queues.command("show")
+@click.argument("name")
+@WHERE
+@asking
+def show_(name: str, vhost: str, broker: RunningBroker) -> None:
+    """Everything about the queue NAME, /orders or tenant/orders as listings have it."""
+    vhost, bare = place_of(broker, name, vhost)
+    missing = f"no queue '{name}'; `penstock queues` lists them"
+    show_row(broker, find(broker, "queues", missing, vhost=vhost, name=bare))
+
+
+@queues.command()
+@click.argument("name")
+@click.option("--type", "kind", default="", help="classic, quorum or stream.")
+@click.option("--durable/--transient", default=True, show_default=True, help="Survives a restart.")
+@click.option("--auto-delete", is_flag=True, help="Goes with the last of its consumers.")
+@ARGUMENTS
+@WHERE
+@asking
+def declare(
+    name: str,
+    kind: str,
+    durable: bool,
+    auto_delete: bool,
+    arguments: tuple[str, ...],
+    vhost: str,
+    broker: RunningBroker,
+) -> None:
+    """Make the queue NAME; an equal one that is there already is as good.
+
+    penstock queues declare orders -a x-max-length=100000
+    """
+    vhost, bare = new_place(name, vhost)
+    broker.change(
+        {
+            "op": "queues",
+            "do": "declare",
+            "vhost": vhost,
+            "name": bare,
+            "type": kind,
+            "durable": durable,
+            "auto_delete": auto_delete,
+            "arguments": arguments_of(arguments),
+        }
+    )
+
+
+@queues.command()
+@click.argument("name")
+@click.option("--if-unused", is_flag=True, help="Only without consumers.")
+@click.option("--if-empty", is_flag=True, help="Only without messages.")
+@YES
+@WHERE
+@asking
+def delete(
+    name: str, if_unused: bool, if_empty: bool, yes: bool, vhost: str, broker: RunningBroker
+) -> None:
+    """Delete the queue NAME with its messages."""
+    vhost, bare = place_of(broker, name, vhost)
+    confirmed(f"Delete queue '{bare}' in vhost '{vhost}' with its messages?", yes)
+    question = {"op": "queues", "do": "delete", "vhost": vhost, "name": bare}
+    broker.change(question | {"if_unused": if_unused, "if_empty": if_empty})
+
+
+@queues.command()
+@click.argument("name")
+@YES
+@WHERE
+@asking
+def purge(name: str, yes: bool, vhost: str, broker: RunningBroker) -> None:
+    """Throw the ready messages of NAME away; what consumers have stays theirs."""
+    vhost, bare = place_of(broker, name, vhost)
+    confirmed(f"Throw the messages of queue '{bare}' in vhost '{vhost}' away?", yes)
+    broker.change({"op": "queues", "do": "purge", "vhost": vhost, "name": bare})
+
+
+for command in (get, peek, publish):
+    queues.add_command(command)
 
 
 @queues.command()
@@ -173,7 +295,7 @@ def _show_queues(answer: QueueListing) -> None:
     _say_duplicates(screen, answer)
 
 
-def _say_duplicates(screen: Console, answer: QueueListing) -> None:
+def _say_duplicates(screen: Screen, answer: QueueListing) -> None:
     for row in answer.exchanges:
         say(
             screen,

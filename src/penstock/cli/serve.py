@@ -5,6 +5,8 @@ import os
 import sys
 import time
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import click
 
@@ -18,6 +20,7 @@ from penstock.cli.management import management_options
 from penstock.cli.token_maker import token_maker
 from penstock.flow.profile import PROFILES
 from penstock.server.boot.config_file import read_config
+from penstock.server.boot.log_lines import FORMATS, LEVELS
 from penstock.server.boot.node import Node
 from penstock.server.boot.node import serve as run_node
 from penstock.server.machine.build import COMPILED, build_kind, build_words
@@ -63,6 +66,9 @@ SLOWER = "messages cost about five times as much (docs/install.md)"
     help="Flow events as a stream to read, amq.flow.telemetry.  [VHOST: /]",
 )
 @click.option("--control", default=None, help="Path of the control socket.")
+@click.option("--log-file", default=None, help="File for the log.  [default: standard error]")
+@click.option("--log-level", default=None, type=click.Choice(LEVELS), help="[default: info]")
+@click.option("--log-format", default=None, type=click.Choice(FORMATS), help="[default: text]")
 @cluster_options
 @management_options
 def serve(
@@ -81,56 +87,77 @@ def serve(
     events: str | None,
     event_stream: str | None,
     control: str | None,
+    log_file: str | None,
+    log_level: str | None,
+    log_format: str | None,
     in_cluster: dict[str, object],
     managing: dict[str, object],
 ) -> None:
-    """Run a broker until Ctrl-C."""
-    config = read_config(config_path) if config_path else Config()
-    config = replace(
-        config,
-        host=host or config.host,
-        port=config.port if port is None else port,
-        tls_port=config.tls_port if tls_port is None else tls_port,
-        tls_cert=config.tls_cert if tls_cert is None else tls_cert,
-        tls_key=config.tls_key if tls_key is None else tls_key,
-        tls_ca=config.tls_ca if tls_ca is None else tls_ca,
-        tls_verify=config.tls_verify if tls_ca is None else NEEDED,
-        profile=profile or config.profile,
-        queue_depth_bytes=config.queue_depth_bytes if queue_depth is None else queue_depth,
-        events_dir=events or config.events_dir,
-        event_stream=config.event_stream if event_stream is None else event_stream,
-        control_socket=control or config.control_socket,
-        **managing,  # type: ignore[arg-type]  # values of click's types
-        store_sync=sync or config.store_sync,
-        data_dir="" if memory else data or config.data_dir or DATA_DIR,
-    )
+    """Run a broker until Ctrl-C, SIGINT or SIGTERM.
+
+    SIGHUP reads --config and the certificates of TLS again, and opens the log file anew.
+    """
+
+    given: dict[str, object] = {
+        "host": host,
+        "port": port,
+        "tls_port": tls_port,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "tls_ca": tls_ca,
+        "tls_verify": None if tls_ca is None else NEEDED,
+        "profile": profile,
+        "queue_depth_bytes": queue_depth,
+        "events_dir": events,
+        "event_stream": event_stream,
+        "control_socket": control,
+        "log_file": log_file,
+        "log_level": log_level,
+        "log_format": log_format,
+        "store_sync": sync,
+        "data_dir": "" if memory else data or None,
+        **managing,
+    }
+    written = partial(_settings, config_path, given)
+    config = written()
     if memory and data:
         raise click.UsageError("--memory and --data exclude each other")
     if ran_as_member(config, in_cluster):
         return
     started = time.monotonic()
 
-    def announce(node: Node) -> None:
-        python = ".".join(str(part) for part in sys.version_info[:3])
-        seconds = max(process_age_s(), time.monotonic() - started)
-        click.echo(
-            f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {build_kind()} · "
-            f"pid {os.getpid()}"
-        )
-        if config_path:
-            _say_open(config_path, config)
-        if build_kind() != COMPILED:
-            click.echo(f" ! {build_words()}; {SLOWER}")
-        _say_naked(node)
-        _say_kept(node)
-        _say_places(node, seconds)
-        _say_events(node)
-        sys.stdout.flush()
-        tell_ready()
-
-    asyncio.run(run_node(config, announce, token_maker(config)))
+    announce = partial(_announce, config_path, started)
+    asyncio.run(run_node(config, announce, token_maker(config), written))
     kept = f"kept in {config.data_dir}: {KEPT}" if config.data_dir else "nothing was kept"
     click.echo(f"stopped; {kept}")
+
+
+def _announce(path: str, started: float, node: Node) -> None:
+    """Say what runs, and where. path: of the file with settings; started: monotonic seconds."""
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    seconds = max(process_age_s(), time.monotonic() - started)
+    click.echo(
+        f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {build_kind()} · "
+        f"pid {os.getpid()}"
+    )
+    if path:
+        _say_open(path, node.config)
+    if build_kind() != COMPILED:
+        click.echo(f" ! {build_words()}; {SLOWER}")
+    _say_naked(node)
+    _say_kept(node)
+    _say_places(node, seconds)
+    _say_events(node)
+    sys.stdout.flush()
+    tell_ready()
+
+
+def _settings(path: str, given: dict[str, object]) -> Config:
+    """The settings of the file at `path`, "" for none, and above them what is `given` on the
+    command line, None for what is not. Raises: OperatorError."""
+    config = read_config(path) if path else Config()
+    said: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    return replace(config, **{"data_dir": config.data_dir or DATA_DIR, **said})
 
 
 def _say_places(node: Node, seconds: float) -> None:

@@ -1,28 +1,37 @@
 """Commands that ask a running broker: why, status."""
 
 import sys
+from typing import Any, Final
 
 import click
 
 from penstock.base.printable import printable
 from penstock.base.quantities import parse_duration_ns
-from penstock.broker.admin.answers import Status
-from penstock.cli.asking import FORM, RunningBroker, placed, print_json
+from penstock.cli.asking import TABLE, RunningBroker, asking
+from penstock.cli.tables import BOLD, FAINT, GREEN, RED, YELLOW, Screen, console, styled, wrapped
 from penstock.explain.kinds import WHY_KINDS
-from penstock.server.control.control_client import ask
-from penstock.telemetry.words import size
+from penstock.telemetry.words import amount, size
 
 NS_PER_S = 1_000_000_000
+LABELS: Final = {
+    "because": RED,
+    "other": FAINT,
+    "same": YELLOW,
+    "note": FAINT,
+    "try": GREEN,
+}
+"""Of lines of `why`, by the word they begin with."""
+ROOT: Final = "◀ root cause"
+INDENT: Final = 11
 
 
 @click.command()
 @click.argument("kind", type=click.Choice(WHY_KINDS), default="publish")
 @click.argument("name", default="")
-@placed()
 @click.option("--window", default=10.0, show_default=True, help="Look back this many seconds.")
 @click.option("--ago", default="0s", show_default=True, help="End so long ago, up to 10m.")
-@FORM
-def why(kind: str, name: str, path: str, window: float, ago: str, form: str) -> None:
+@asking
+def why(kind: str, name: str, broker: RunningBroker, window: float, ago: str) -> None:
     """Why did this connection, channel, queue or consumer wait?
 
     NAME is what the client calls itself, or its address: web-7, web-7/1 for a channel, TAG or
@@ -30,8 +39,7 @@ def why(kind: str, name: str, path: str, window: float, ago: str, form: str) -> 
 
     Exit status: 0 not throttled, 2 nobody of that name, 3 throttled (blocked 5 % or more).
     """
-    answer = ask(
-        path,
+    answer: Any = broker.ask(
         {
             "op": "why",
             "kind": kind,
@@ -40,38 +48,100 @@ def why(kind: str, name: str, path: str, window: float, ago: str, form: str) -> 
             "ago_s": parse_duration_ns(ago) / NS_PER_S,
         },
     )
-    if form == "json":
-        print_json(answer["explanation"])
+    if broker.form == TABLE:
+        screen = console()
+        for line in why_lines(str(answer["text"]), screen):
+            screen.write(line)
     else:
-        click.echo(str(answer["text"]))
+        broker.print(answer["explanation"])
     sys.exit(int(str(answer["exit_status"])))
 
 
+def why_lines(text: str, screen: Screen) -> list[str]:
+    """An explanation as `screen` shows it: wrapped to a terminal, and with colour where there is
+    any; elsewhere as it is."""
+    if screen.width is None:
+        return text.splitlines()
+    found: list[str] = []
+    for line in text.splitlines():
+        label, rest = ("", line) if not line.startswith(" ") else _parted(line)
+        indent = " " * (INDENT if label or line.startswith(" " * INDENT) else 1)
+        parts = _fit(rest, screen.width - len(indent)) if label else _fit(line, screen.width)
+        for index, part in enumerate(parts):
+            before = f" {label}".ljust(INDENT) if index == 0 and label else indent
+            shown = part if index == 0 and not label else before + part.strip()
+            found.append(_coloured(shown, label, index, screen, is_head=not found))
+    return found
+
+
+def _parted(line: str) -> tuple[str, str]:
+    """The label in the first columns, and what stands behind it; "" where there is none."""
+    head = line[1:INDENT]
+    word = head.partition(" ")[0]
+    if word in LABELS and len(head.rstrip()) < INDENT - 1:
+        return head.rstrip(), line[INDENT:]
+    return "", line
+
+
+def _fit(text: str, width: int) -> list[str]:
+    """Columns stay as they are where the line fits."""
+    if len(text) <= width:
+        return [text]
+    return wrapped(" ".join(text.split()), max(20, width - 1))
+
+
+def _coloured(line: str, label: str, index: int, screen: Screen, is_head: bool) -> str:
+    if not screen.has_colour:
+        return line
+    if is_head:
+        return styled(line, BOLD)
+    style = LABELS.get(label.partition(" ")[0], "")
+    if style and index == 0:
+        line = " " + styled(label, style) + line[1 + len(label) :]
+    return line.replace(ROOT, styled(ROOT, RED))
+
+
 @click.command()
-@placed()
-@FORM
-def status(path: str, form: str) -> None:
+@asking
+def status(broker: RunningBroker) -> None:
     """How the broker is: version, profile, memory, alarms, what it holds, and when it syncs."""
-    RunningBroker(path, form).show({"op": "status"}, Status, _show_status)
+    answer: Any = broker.ask({"op": "status"})
+    if broker.form == TABLE:
+        _show_status(answer)
+    else:
+        broker.print(answer)
 
 
-def _show_status(answer: Status) -> None:
-    states = answer.connections
-    held = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    queues = answer.queues
-    ready, unacknowledged = queues.messages_ready, queues.messages_unacknowledged
+def _show_status(answer: dict[str, Any]) -> None:
+    """answer: a Status (broker/admin/answers)."""
+    states, queues = answer["connections"], answer["queues"]
+    held = ", ".join(f"{amount(count)} {state}" for state, count in sorted(states.items()))
+    memory, mark = size(answer["memory_bytes"]), size(answer["memory_high_bytes"])
     lines = [
-        ("version", f"penstock {answer.version}, {answer.build}"),
-        ("profile", answer.profile),
-        ("memory", f"{size(answer.memory_bytes)}, alarm above {size(answer.memory_high_bytes)}"),
-        ("connections", f"{sum(states.values())}" + (f": {held}" if held else "")),
-        ("queues", f"{queues.count}, {ready:,} messages ready, {unacknowledged:,} unacknowledged"),
-        ("sync", answer.sync or "nothing is kept on disk"),
+        ("version", f"penstock {answer['version']}, {answer['build']}"),
+        ("profile", answer["profile"]),
+        ("memory", f"{memory}, alarm above {mark}"),
+        ("connections", f"{amount(sum(states.values()))}" + (f": {held}" if held else "")),
+        (
+            "queues",
+            f"{amount(queues['count'])}, {amount(queues['messages_ready'])} messages ready, "
+            f"{amount(queues['messages_unacknowledged'])} unacknowledged",
+        ),
+        ("sync", answer["sync"] or "nothing is kept on disk"),
     ]
-    lines += [("alarm", f"{name}: {text}") for name, text in answer.alarms.items()]
-    if answer.certificate:
-        lines.append(("tls", answer.certificate))
-    if answer.failure:
-        lines.append(("failure", answer.failure))
+    lines += [("alarm", f"{name}: {text}") for name, text in answer["alarms"].items()]
+    if answer["certificate"]:
+        lines.append(("tls", answer["certificate"]))
+    if answer["failure"]:
+        lines.append(("failure", answer["failure"]))
+    screen = console()
     for name, said in lines:
-        click.echo(f"{name:<12} {printable(said)}")
+        text = printable(said)
+        width = max(20, (screen.width or len(text) + 13) - 13)
+        first, *rest = wrapped(text, width) if len(text) > width else [text]
+        label = name.ljust(12)
+        if screen.has_colour:
+            label = styled(label, RED if name in ("alarm", "failure") else FAINT)
+        screen.write(f"{label} {first}")
+        for line in rest:
+            screen.write(f"{'':12} {line}")

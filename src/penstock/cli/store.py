@@ -11,10 +11,10 @@ import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import STORE_SEGMENT_BYTES
-from penstock.cli.asking import FORM_SHOWN, PAGE_ROWS, print_json
+from penstock.cli.asking import FORM, PAGE_ROWS, print_json
 from penstock.cli.tables import RED, columns, console, more, say, show, table
 from penstock.server.boot.config_file import read_config
-from penstock.server.control.control_client import ask, control_path
+from penstock.server.control.control_client import ask, find_control
 from penstock.server.control.questions_store import stats_row
 from penstock.server.disk.offline_store import OfflineStores, OneStore, mend_catalogue, taken
 from penstock.storage.check.findings import Finding, Findings
@@ -30,7 +30,7 @@ def located(command: click.decorators.FC) -> click.decorators.FC:
     command = click.option(
         "--json", "form", flag_value="json", hidden=True, help="The same as --format json."
     )(command)
-    command = FORM_SHOWN(command)
+    command = FORM(command)
     command = click.option("--config", "config_path", default="", help="The broker's TOML file.")(
         command
     )
@@ -79,7 +79,7 @@ def stats(data: str, config_path: str, form: str, port: int, control: str) -> No
             "one of the two"
         )
     if port or control:
-        rows = _asked(control or control_path(port))
+        rows = _asked(control or find_control(port))
     else:
         with _stores(data, config_path).held() as found:
             rows = [

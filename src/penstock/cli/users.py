@@ -1,20 +1,20 @@
 """`penstock users`: who may log in to a running broker."""
 
 import secrets
-import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.answers import Changed
 from penstock.broker.admin.answers_access import UserListing, UserRow
-from penstock.broker.session.passwords import NEW_HASHING, hash_password, salt_bytes
 from penstock.cli.asking import Listed, RunningBroker, asking, listing
+from penstock.cli.objects import one_of, show_row
+from penstock.cli.prompts import secret_from
 from penstock.cli.tables import columns, console, say, say_more, show, table
 
 USERS: Final[dict[str, object]] = {"op": "users"}
-COLUMNS: Final = columns("USER:name TAGS:name CONNECTIONS:number LIMITS:name FROM")
+COLUMNS: Final = columns("USER:name TAGS:name CONNECTIONS:number:3 LIMITS:name:2 FROM::1")
 PASSWORD: Final = click.argument("password", default="")
 
 
@@ -32,6 +32,20 @@ def users(context: click.Context, broker: RunningBroker, limit: int | None) -> N
 def list_(broker: RunningBroker, limit: int | None) -> None:
     """The same."""
     _list(broker, limit)
+
+
+@users.command("show")
+@click.argument("name")
+@asking
+def show_(name: str, broker: RunningBroker) -> None:
+    """Everything about the user NAME, and what it may do where."""
+    row = one_of(broker, USERS | {"do": "list"}, "users", f"no user '{name}'", name=name)
+    may: Any = broker.ask({"op": "permissions", "do": "list", "user": name, "limit": 10_000})
+    rights = {
+        one["vhost"]: f"{one['configure']} {one['write']} {one['read']}"
+        for one in may["permissions"]
+    }
+    show_row(broker, row | {"permissions": rights})
 
 
 @users.command()
@@ -83,12 +97,12 @@ def hash_(password: str) -> None:
 def _hashed(password: str) -> dict[str, str]:
     """The broker is never told a password, only its hash."""
     if password == "":
-        if sys.stdin.isatty():
-            password = str(click.prompt("password", hide_input=True, confirmation_prompt=True))
-        else:
-            password = sys.stdin.readline().rstrip("\r\n")
+        password = secret_from("password", is_new=True)
     if password == "":
         raise OperatorError("the password is blank, which nobody could log in with")
+    # Costs as much to import as the command itself, and listings do without.
+    from penstock.broker.session.passwords import NEW_HASHING, hash_password, salt_bytes
+
     salt = secrets.token_bytes(salt_bytes(NEW_HASHING))
     hashed = hash_password(password, salt, NEW_HASHING)
     return {"password_hash": hashed, "hashing_algorithm": NEW_HASHING}

@@ -4,14 +4,18 @@ from typing import Final
 
 import click
 
-from penstock.base.errors import OperatorError
 from penstock.broker.admin.answers import Changed
 from penstock.broker.admin.answers_access import VhostListing, VhostRow
 from penstock.cli.asking import Listed, RunningBroker, asking, listing
+from penstock.cli.objects import one_of, show_row
+from penstock.cli.prompts import confirmed
 from penstock.cli.tables import columns, console, say, say_more, show, table
+from penstock.telemetry.words import amount
 
 VHOSTS: Final[dict[str, object]] = {"op": "vhosts"}
-COLUMNS: Final = columns("VHOST:name QUEUES:number MESSAGES:number CONNECTIONS:number LIMITS FROM")
+COLUMNS: Final = columns(
+    "VHOST:name QUEUES:number MESSAGES:number CONNECTIONS:number LIMITS:prose:2 FROM::1"
+)
 
 
 @click.group(invoke_without_command=True)
@@ -30,6 +34,15 @@ def list_(broker: RunningBroker, limit: int | None) -> None:
     _list(broker, limit)
 
 
+@vhosts.command("show")
+@click.argument("name")
+@asking
+def show_(name: str, broker: RunningBroker) -> None:
+    """Everything about the virtual host NAME."""
+    question = VHOSTS | {"do": "list"}
+    show_row(broker, one_of(broker, question, "vhosts", f"no vhost '{name}'", name=name))
+
+
 @vhosts.command()
 @click.argument("name")
 @asking
@@ -45,11 +58,7 @@ def add(name: str, broker: RunningBroker) -> None:
 def delete(name: str, yes: bool, broker: RunningBroker) -> None:
     """The virtual host NAME is no more, nor are its queues and their messages, its exchanges,
     policies, limits and permissions. Its connections are closed."""
-    if not yes:
-        try:
-            click.confirm(f"Delete vhost '{name}' with all its messages?", abort=True, err=True)
-        except click.Abort as error:
-            raise OperatorError("nothing is deleted; --yes says that it is meant") from error
+    confirmed(f"Delete vhost '{name}' with all its messages?", yes)
     _ask(broker, {"do": "delete", "name": name})
 
 
@@ -67,9 +76,9 @@ def _show(answer: VhostListing) -> None:
     rows = [
         [
             row.name,
-            str(row.queues),
-            str(row.messages),
-            str(row.connections),
+            amount(row.queues),
+            amount(row.messages),
+            amount(row.connections),
             ", ".join(f"{key} {value}" for key, value in row.limits.items()),
             "configuration" if row.is_configured else "",
         ]

@@ -46,8 +46,14 @@ def connect(
     client properties. Raises: OperatorError for a malformed address, ConnectError for the rest.
     """
     where = parse_url(url) if isinstance(url, str) else url
+    return open_over(open_socket(where, context), where, name, **more)
+
+
+def open_over(sock: socket.socket, where: BrokerUrl, name: str, **more: Table) -> "Connection":
+    """As `connect`, over a socket that is connected already; an address that names no user logs in
+    by SASL EXTERNAL."""
     session = ClientSession(where, name, time.monotonic_ns(), {**more})
-    connection = Connection(open_socket(where, context), session)
+    connection = Connection(sock, session)
     try:
         connection.wait(lambda: connection.inbox.is_open, where.connection_timeout_ms, "open-ok")
     except BaseException as error:

@@ -13,6 +13,7 @@ from penstock.protocol.methods import ConnectionStart, ConnectionStartOk, Connec
 from penstock.protocol.values import Table
 
 MECHANISM: Final = "PLAIN"
+EXTERNAL: Final = "EXTERNAL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,14 @@ def client_properties(name: str, more: Table) -> Table:
 
 
 def start_ok(start: ConnectionStart, url: BrokerUrl, name: str, more: Table) -> ConnectionStartOk:
-    """Answer connection.start with SASL PLAIN.
+    """Answer connection.start with SASL PLAIN; with EXTERNAL where the address names no user and
+    the broker knows who comes.
 
     Raises: ConnectionFault 540 when the broker does not offer PLAIN.
     """
     offered = start.mechanisms.decode("utf-8", "replace").split()
+    if url.user == "" and EXTERNAL in offered:
+        return ConnectionStartOk(client_properties(name, more), EXTERNAL, b"", "en_US")
     if MECHANISM not in offered:
         raise ConnectionFault(
             NOT_IMPLEMENTED,

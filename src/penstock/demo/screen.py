@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.broker.admin.flow_top import Frame, PublisherRow, TopQueue
+from penstock.broker.admin.answers_flow import Frame, PublisherRow, TopQueue
 from penstock.server.control.control_client import ask
 
 PLAIN_SECONDS: Final = 3.0

@@ -19,7 +19,7 @@ import msgspec
 
 import penstock
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.flow_top import Frame
+from penstock.broker.admin.answers_flow import Frame
 from penstock.demo.children import HOST, Child, Children, connected_from
 from penstock.demo.scenario import SLOW_SPARK, SPARK
 from penstock.demo.screen import LOOK_S, Screen, look

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.telemetry.actor_window import ActorWindow
-from penstock.telemetry.words import called, percent, size
+from penstock.telemetry.words import called, name_of, percent, size
 
 DISK: Final = "alarm:disk"
 MEMORY: Final = "alarm:memory"
@@ -40,7 +40,7 @@ def _drain(queues: Mapping[str, float]) -> tuple[str, ...]:
     share = percent(queues[most] / sum(queues.values()))
     return (
         f"consume from or purge {called(most)}: it holds {size(queues[most])}, {share} of what is "
-        "in queues",
+        f"in queues (penstock queues purge {name_of(most)})",
     )
 
 

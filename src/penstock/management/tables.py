@@ -1,9 +1,12 @@
-"""Between JSON and what AMQP carries: arguments, and properties of messages."""
+"""Between JSON and what AMQP carries: arguments, messages and their properties."""
 
+from base64 import b64encode
+from contextlib import suppress
 from dataclasses import fields
 from decimal import Decimal
 from typing import Any, Final
 
+from penstock.client.events import Delivery
 from penstock.management.errors import bad_request
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table, Value
@@ -76,3 +79,24 @@ def properties_from(given: Row) -> Properties:
         else:
             values[key] = value if isinstance(value, str) else str(value)
     return Properties(**values)
+
+
+def message_row(delivery: Delivery, encoding: str, truncate: int | None) -> Row:
+    """A message as `get` answers it. encoding: auto, which is text where the body is UTF-8, or
+    base64; truncate: bytes of the body that are shown, None for all."""
+    body = delivery.body
+    payload = body if truncate is None else body[:truncate]
+    said, used = b64encode(payload).decode(), "base64"
+    if encoding == "auto":
+        with suppress(UnicodeDecodeError):
+            said, used = payload.decode("utf-8"), "string"
+    return {
+        "payload_bytes": len(body),
+        "redelivered": delivery.redelivered,
+        "exchange": delivery.exchange,
+        "routing_key": delivery.routing_key,
+        "message_count": delivery.message_count,
+        "properties": properties_row(delivery.properties),
+        "payload": said,
+        "payload_encoding": used,
+    }

@@ -199,7 +199,7 @@ def test_top_prints_one_frame(broker: BrokerProcess, channel: BlockingChannel) -
     assert (said.error, said.status) == ("", 0)
     heads = [line.split()[0] for line in said.out.splitlines() if line[:1].isupper()]
     assert heads == ["PUBLISHERS", "QUEUES", "CONSUMERS"]
-    assert said.out.startswith("penstock top — profile penstock")
+    assert said.out.startswith("penstock top  penstock")
     frame = broker.json("top")
     (queue,) = rows(frame, "queues")
     assert (queue["name"], queue["ready"], queue["unacked"]) == ("/orders", 2, 1)

@@ -78,7 +78,7 @@ def test_connections_are_listed_and_counted_by_status(broker: BrokerProcess) -> 
     mine = broker.connect()
     said = broker.said(connections)
     assert said.out.splitlines()[0].split() == [
-        "CONNECTION", "CALLED", "USER", "VHOST", "STATE", "CHANNELS"
+        "CONNECTION", "CALLED", "USER", "VHOST", "STATE", "CHANNELS", "IN", "HELD", "TLS"
     ]  # fmt: skip
     (row,) = json.loads(broker.said(connections, options=("--format", "json")).out)["connections"]
     assert (row["user"], row["vhost"], row["state"], row["channels"]) == (

@@ -9,11 +9,10 @@ import msgspec
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
-from rich.console import Console
 
 from penstock.broker.admin.answers import QueueRow
 from penstock.cli.queues import STREAM_COLUMNS, columns_used, queues, stream_cells
-from penstock.cli.tables import table
+from penstock.cli.tables import console, show, table
 from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
 from tests.patience import PATIENCE_S, until
@@ -187,8 +186,8 @@ def test_streams_have_a_table_that_fits_a_terminal(
         found = [one for one in listed(broker) if one["name"] == "/orders.of.every.shop"]
         rows = msgspec.convert(found, list[QueueRow])
         printed = StringIO()
-        narrow = Console(width=120, file=printed, force_terminal=True, color_system=None)
-        narrow.print(table(*columns_used(STREAM_COLUMNS, [stream_cells(row) for row in rows])))
+        shown = table(*columns_used(STREAM_COLUMNS, [stream_cells(row) for row in rows]))
+        show(console(printed, 120), shown)
         printed_lines = printed.getvalue().splitlines()
         assert max(map(len, printed_lines)) <= 120
         assert "/orders" in printed.getvalue() and len(printed_lines) <= 6

@@ -2,10 +2,10 @@
 
 import io
 
-from rich.console import Console
+import pytest
 
 from penstock.cli.flow_top import bar
-from penstock.cli.tables import Cell, Column, console, more, show, table
+from penstock.cli.tables import Cell, Column, cells_of, columns, console, more, show, table, wrapped
 
 COLUMNS = (Column("NAME", is_name=True), Column("COUNT", is_number=True))
 LONG = "queue:/" + "x" * 300
@@ -22,8 +22,7 @@ def test_a_pipe_gets_everything_in_full_and_no_colour() -> None:
 
 def test_a_terminal_gets_one_line_a_row_with_long_names_cut() -> None:
     stream = io.StringIO()
-    screen = Console(file=stream, width=60, force_terminal=True, color_system=None)
-    show(screen, table(COLUMNS, [[LONG, "1"]]))
+    show(console(stream, 60), table(COLUMNS, [[LONG, "1"]]))
     lines = stream.getvalue().splitlines()
     assert len(lines) == 3 and "…" in lines[2] and lines[2].rstrip().endswith("1")
 
@@ -40,3 +39,38 @@ def test_what_is_left_out_is_counted() -> None:
 
 def test_a_bar_is_empty_for_nothing_and_never_for_something() -> None:
     assert (bar(0.0), bar(0.02), bar(0.61), bar(1.0)) == ("", "▇░░░░░░░", "▇▇▇▇▇░░░", "▇" * 8)
+
+
+EDGES = columns("SENDER:name RECEIVER:name STATE LEFT:number:2 HELD:number:1 BECAUSE:name")
+PROSE = "max-length 10, overflow drop-head"
+EDGE = ["web-7" + "x" * 40, "queue:/orders", "blocked 3.1 s", "400/400", "94 ms", "depth /orders"]
+
+
+@pytest.mark.parametrize(
+    ("width", "gone"),
+    [(140, set()), (80, {"HELD"}), (70, {"HELD", "LEFT"}), (60, {"HELD", "LEFT"})],
+)
+def test_the_columns_that_matter_least_go_first(width: int, gone: set[str]) -> None:
+    stream = io.StringIO()
+    show(console(stream, width), table(EDGES, [EDGE]))
+    lines = stream.getvalue().splitlines()
+    heads = set(lines[0].split())
+    assert {one.title for one in EDGES} - heads == gone
+    said = " ".join(lines[3:])
+    assert all(one in said for one in gone) and bool(said) is bool(gone)
+    assert all(cells_of(line) <= width for line in lines)
+
+
+def test_prose_is_wrapped_and_wide_characters_take_two_columns() -> None:
+    assert wrapped("one two three", 7) == ["one two", "three"]
+    assert wrapped("abcdefgh", 3) == ["abc", "def", "gh"]
+    assert cells_of("日本") == 4 and cells_of("e\u0301") == 1
+    stream = io.StringIO()
+    show(
+        console(stream, 30),
+        table(columns("A RULES:prose"), [["x", PROSE]]),
+    )
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 4 and "".join(lines[2:]).split() == [
+        *("x", "max-length", "10,", "overflow", "drop-head")
+    ]

@@ -91,7 +91,10 @@ def test_the_memory_alarm_points_at_the_largest_queue() -> None:
         actor("queue:/a", numbers={"bytes": 1e6}), actor("queue:/b", numbers={"bytes": 3e6})
     )
     first, second = advise(cause("alarm:memory", "alarm:memory"), windows)
-    assert first == "consume from or purge queue /b: it holds 3.0 MB, 75 % of what is in queues"
+    assert first == (
+        "consume from or purge queue /b: it holds 3.0 MB, 75 % of what is in queues "
+        "(penstock queues purge /b)"
+    )
     assert "max-length-bytes" in second
     assert advise(cause("alarm:memory", "alarm:memory"), {}) == ()
 

@@ -112,7 +112,7 @@ def test_the_alarm_is_set() -> None:
         " published by      connections that have ended: 200.0 MB",
         " trend             what messages hold grows by 10.0 MB/s",
         " try       consume from or purge queue /big: it holds 900.0 MB, 100 % of what is in "
-        "queues",
+        "queues (penstock queues purge /big)",
         " try       see who keeps up with it: penstock why queue /big",
         " try       bound queue /big with x-max-length-bytes so that it cannot recur",
     ]
@@ -144,7 +144,8 @@ def test_what_is_bounded_already_is_not_to_be_bounded() -> None:
         actor("queue:/q", numbers={"bytes": 9e8}, labels={"rules": "max-length-bytes 1000000000"}),
     )
     assert about_alarm("alarm:memory", "", world) == (
-        "consume from or purge queue /q: it holds 900.0 MB, 100 % of what is in queues",
+        "consume from or purge queue /q: it holds 900.0 MB, 100 % of what is in queues "
+        "(penstock queues purge /q)",
     )
 
 

@@ -151,7 +151,8 @@ def test_an_alarm_is_a_root_of_its_own() -> None:
         "(1.9 GB used, limit 1.8 GB)"
     )
     assert answer.suggestions[0] == (
-        "consume from or purge queue /big: it holds 710.0 MB, 71 % of what is in queues"
+        "consume from or purge queue /big: it holds 710.0 MB, 71 % of what is in queues "
+        "(penstock queues purge /big)"
     )
 
 

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from penstock.base.clock import ManualClock
 from penstock.base.config import Config
 from penstock.server.boot.config_file import read_config
+from penstock.server.boot.log_lines import LineLog
 from scripts.config_example import OF_A_SERVICE, TABLES, page
 from tests.architecture.house import REPOSITORY
 from tests.patience import PATIENCE_S, until
@@ -181,18 +183,23 @@ def test_the_image_is_made_of_files_that_are_there_and_sent() -> None:
 
 @pytest.mark.skipif(shutil.which("logrotate") is None, reason="there is no logrotate here")
 def test_logrotate_rotates(tmp_path: Path) -> None:
-    log = tmp_path / "penstock.log"
-    log.write_text("a line\n", encoding="utf-8")
+    """The broker's own log, which is opened anew as SIGHUP has it done."""
+    path = tmp_path / "penstock.log"
     text = (PACKAGING / "logrotate" / "penstock").read_text(encoding="utf-8")
+    assert "HUP penstock.service" in text
     rules = tmp_path / "rules"
     rules.write_text(text.replace("/var/log/penstock", str(tmp_path)), encoding="utf-8")
     rules.chmod(0o600)
     # It refuses folders that others may write to.
     tmp_path.chmod(0o700)
-    with log.open("a") as kept:
-        command = ["logrotate", "--force", "--state", str(tmp_path / "state"), str(rules)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        kept.write("the next\n")
-    assert (tmp_path / "penstock.log.1").read_text() == "a line\n"
-    assert log.read_text().lstrip("\0") == "the next\n"
+    log = LineLog(sys.stderr, ManualClock())
+    log.open(str(path))
+    log.info("a line")
+    command = ["logrotate", "--force", "--state", str(tmp_path / "state"), str(rules)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    log.open(str(path))
+    log.info("the next")
+    log.open("")
+    assert (tmp_path / "penstock.log.1").read_text().endswith(" a line\n")
+    assert path.read_text().count("\n") == 1 and path.read_text().endswith(" the next\n")

@@ -7,7 +7,11 @@ page begins, "" where none does. Rows of `flow edges` and `flow top` stand besid
 broker/admin/flow_edges and flow_top.
 """
 
+from typing import Final
+
 from msgspec import Struct
+
+QUEUE_SORTS: Final = ("ready", "bytes", "rate", "name")
 
 
 class QueueRow(Struct, frozen=True):

@@ -11,11 +11,11 @@ What consumers have is not here: it is theirs to answer, and in `flow top`.
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.actors.lane import Lane
+from penstock.broker.admin.answers_flow import EdgeRow, Edges, rank
 from penstock.broker.admin.paging import Pager
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
@@ -33,7 +33,6 @@ from penstock.flow.room import Room
 Hold = tuple[str, str, int]
 """(peer, reason, since_ns), as Gate.snapshot."""
 
-SORTS: Final = ("blocked", "in-flight", "stops", "name")
 STEP_EDGES: Final = 64
 """Rows, or queues, that are looked at in one step."""
 
@@ -41,58 +40,6 @@ STORE_DISK: Final = "store_disk"
 DEAD_LETTERS: Final = "dead_letters"
 QUEUE_LEASE: Final = "queue_lease"
 STREAM_GROUP: Final = "stream_group"
-
-
-class EdgeRow(Struct, frozen=True):
-    """One hop. kind: KIND_NAMES, or one of the four above; window_*, balance_*: 0 and 0 without
-    credit in that dimension; is_blocked: its sender may hand over nothing; by, reason: who holds
-    the sender longest, "" if nobody does; blocked_for_ns: since then; stops: how often credit ran
-    out; blocked_ns: how long the hop's gate was closed in all, the present hold included. What
-    holds a whole connection (rate, debt, alarm, socket) holds each hop from it. In a profile
-    without parking all hops of a channel share one gate, and so the last four. Of hops that are
-    not lanes with credit `stops` and `blocked_ns` are 0. free_messages: of a hop to a store, those
-    that ever cost no credit, because they are small (profiles that emulate RabbitMQ).
-    depth_bytes: depth mark of the queue it leads to, 0 for none; room_bytes: what is free of that
-    for all its senders together, below 0 where it was forced past.
-    parked_*: publishes that the sender keeps aside because the hop is closed, their bytes in memory
-    and on the disk, and for how long some have waited; the sender may have ended meanwhile."""
-
-    sender: str
-    receiver: str
-    vhost: str
-    kind: str
-    window_messages: int = 0
-    balance_messages: int = 0
-    window_bytes: int = 0
-    balance_bytes: int = 0
-    in_flight_messages: int = 0
-    in_flight_bytes: int = 0
-    deferred_messages: int = 0
-    deferred_bytes: int = 0
-    is_blocked: bool = False
-    by: str = ""
-    reason: str = ""
-    blocked_for_ns: int = 0
-    stops: int = 0
-    blocked_ns: int = 0
-    free_messages: int = 0
-    parked_messages: int = 0
-    parked_bytes: int = 0
-    parked_disk_bytes: int = 0
-    parked_for_ns: int = 0
-    depth_bytes: int = 0
-    room_bytes: int = 0
-
-
-class Edges(Struct, frozen=True):
-    """edges: a page of the `matching` ones that were asked for; total, blocked: of all hops in the
-    vhost; next: see answers."""
-
-    edges: list[EdgeRow]
-    matching: int
-    total: int
-    blocked: int
-    next: str = ""
 
 
 def edges(
@@ -103,7 +50,7 @@ def edges(
     sort: str,
     pager: Pager[EdgeRow],
 ) -> Steps[Edges]:
-    """A page of the hops of `vhost` ("" for all), by one of SORTS. names: what connections are
+    """A page of the hops of `vhost` ("" for all), by one of EDGE_SORTS. names: what connections are
     called, by address. In steps; what ends meanwhile may be there or not."""
     now_ns = broker.clock.monotonic_ns()
     total = 0
@@ -119,19 +66,6 @@ def edges(
         if total % STEP_EDGES == 0:
             yield 0.0
     return Edges(pager.rows(), pager.total, total, blocked, pager.next())
-
-
-def rank(row: EdgeRow, sort: str) -> tuple[int, int]:
-    """Smallest first, as `sort` wants it."""
-    if sort == "in-flight":
-        return -row.in_flight_messages, -row.in_flight_bytes
-    if sort == "stops":
-        return -row.stops, -row.blocked_ns
-    if sort == "name":
-        return 0, 0
-    if row.is_blocked:
-        return -1, -row.blocked_for_ns
-    return 0, -row.in_flight_messages
 
 
 def _rows(

@@ -6,86 +6,20 @@ The shares are those of the windows `penstock why` answers from; causes are its 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from msgspec import Struct
-
+from penstock.broker.admin.answers_flow import ConsumerRow, Frame, PublisherRow, TopQueue
 from penstock.broker.broker import Broker
 from penstock.explain.consumer_causes import ack_time_ns, queue_detail
 from penstock.explain.explain import explain
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import called, name_of
 
-SORTS: Final = ("blocked", "rate", "name")
 NS_PER_MS: Final = 1_000_000
-
-
-class PublisherRow(Struct, frozen=True):
-    """rate: publishes a second; blocked_share: 0..1 of the window; longest_ms: longest single hold
-    in it; cause: what held it most, "" if nothing did."""
-
-    name: str
-    state: str
-    rate: float
-    blocked_share: float
-    longest_ms: float
-    cause: str
-
-
-class TopQueue(Struct, frozen=True):
-    """in_rate, out_rate: messages a second; busy_share, blocked_share, waiting_share: of the
-    window, 0..1; cause: what keeps its messages, "" if nothing does."""
-
-    name: str
-    ready: int
-    unacked: int
-    in_rate: float
-    out_rate: float
-    busy_share: float
-    blocked_share: float
-    waiting_share: float
-    cause: str
-
-
-class ConsumerRow(Struct, frozen=True):
-    """unacked of prefetch (0 for unlimited); is_full: no delivery until it acks; ack_ms: mean time
-    to its ack, 0.0 if unknown; held_share: of the window, in which it could be given nothing."""
-
-    connection: str
-    tag: str
-    queue: str
-    out_rate: float
-    unacked: int
-    prefetch: int
-    is_full: bool
-    ack_ms: float
-    held_share: float
-
-
-class Frame(Struct, frozen=True):
-    """in_rate, out_rate: of the whole node; used_bytes, limit_bytes: memory; alarms: what is set;
-    *_more: rows that are left out; window_s: seconds looked at, 0.0 before the first."""
-
-    profile: str
-    uptime_s: float
-    window_s: float
-    connections: int
-    throttled: int
-    in_rate: float
-    out_rate: float
-    used_bytes: int
-    limit_bytes: int
-    alarms: list[str]
-    publishers: list[PublisherRow]
-    publishers_more: int
-    queues: list[TopQueue]
-    queues_more: int
-    consumers: list[ConsumerRow]
-    consumers_more: int
 
 
 def frame(
     broker: Broker, windows: Mapping[str, ActorWindow], window_s: float, sort: str, limit: int
 ) -> Frame:
-    """windows: under the names people know; sort: one of SORTS; limit: rows of each table, 1.. ."""
+    """windows: under the names people know; sort: of TOP_SORTS; limit: rows of each table, 1.. ."""
     now_ns = broker.clock.monotonic_ns()
     by_kind: dict[str, list[ActorWindow]] = {"conn": [], "queue": [], "consumer": []}
     for window in windows.values():

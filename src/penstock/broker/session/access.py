@@ -28,12 +28,19 @@ DUMMY: Final = (
 @dataclass(frozen=True, slots=True)
 class TlsPeer:
     """What is known of a client that came over TLS. user: by its certificate, "" without one;
-    subject: of the certificate, as a distinguished name, "" without one."""
+    subject: of the certificate, as a distinguished name, "" without one; is_operator: it came over
+    the control socket and without TLS, so `user` is whoever runs commands and may do everything."""
 
     version: str
     cipher: str
     subject: str
     user: str
+    is_operator: bool = False
+
+
+def operator(name: str) -> TlsPeer:
+    """The client that comes over the control socket. name: what logs and listings call it."""
+    return TlsPeer("", "", "", name, True)
 
 
 class PasswordWork:

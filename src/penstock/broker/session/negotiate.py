@@ -32,6 +32,7 @@ from penstock.broker.session.teardown import Teardown
 from penstock.broker.session.token_session import TokenSession
 from penstock.broker.session.tokens import TokenFault, TokenUser, is_token
 from penstock.broker.session.verbs import ChannelVerbs
+from penstock.explain.naming import client_name
 from penstock.flow.due import Timer
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
@@ -136,6 +137,20 @@ class Negotiator(ConnectionVerbs):
         self.seen_input_bytes = 0
         self.since_ns = now_ns
 
+    @property
+    def is_operator(self) -> bool:
+        """Whether it came over the control socket."""
+        return self.tls_peer is not None and self.tls_peer.is_operator
+
+    def shown(self) -> str:
+        """Its address and what its client calls itself, as commands show them."""
+        name = client_name(self.client_properties)
+        return f"{self.peer} ({name})" if name else self.peer
+
+    def fields(self) -> dict[str, object]:
+        """The same for programs."""
+        return {"connection": self.peer, "called": client_name(self.client_properties)}
+
     # -- greeting --------------------------------------------------------------------------------
 
     def greet(self, connection: Connection, header: bytes) -> None:
@@ -197,6 +212,9 @@ class Negotiator(ConnectionVerbs):
         certified = "" if self.tls_peer is None else self.tls_peer.user
         credentials = parse(self.mechanism, self.response, self.offered, certified)
         self.response = b""
+        if credentials.is_certified and self.is_operator:
+            self._admit(connection, credentials)
+            return
         self.is_checking = True
         tokens = self.host.tokens
         if tokens is not None and not credentials.is_certified and is_token(credentials.password):
@@ -298,8 +316,13 @@ class Negotiator(ConnectionVerbs):
         assert credentials is not None, "authentication comes before tuning"
         name, token = method.virtual_host, self.token
         try:
-            vhost = host.enter_vhost(name, credentials.user)
-            rights = host.rights_in(name, credentials.user) if token is None else token.enter(name)
+            if self.is_operator:
+                vhost, rights = host.admit_operator(name, credentials.user)
+            else:
+                vhost = host.enter_vhost(name, credentials.user)
+                rights = (
+                    host.rights_in(name, credentials.user) if token is None else token.enter(name)
+                )
         except ConnectionFault as fault:
             self._note_refusal(credentials.user, name, fault)
             raise
@@ -420,6 +443,11 @@ class Negotiator(ConnectionVerbs):
         number = int(channel.number)
         if fault.code == ACCESS_REFUSED and self.session is not None:
             self._note_refusal(self.session.user, self.session.vhost.name, fault)
+        self.host.context.log.event(
+            "channel.error",
+            f"{self.shown()}: channel {number}: {fault.code} {fault.text}",
+            self.fields() | {"channel": number, "code": fault.code, "reason": fault.text},
+        )
         if self.verbs is not None:
             self.verbs.release(channel)
         connection.remove_channel(channel)
@@ -442,7 +470,13 @@ class Negotiator(ConnectionVerbs):
 
     def close(self, connection: Connection, fault: PeerError) -> None:
         self.close_reason = f"{fault.code} {fault.text}"
-        self.host.context.log.info(f"{self.peer}: closing: {self.close_reason}")
+        if self.delay is None:
+            # A refused login has its line already.
+            self.host.context.log.event(
+                "connection.error",
+                f"{self.shown()}: closing: {self.close_reason}",
+                self.fields() | {"code": fault.code, "reason": fault.text},
+            )
         is_cut = connection.phase < PHASE_OPEN and fault.code != 403
         connection.move(ENDS)
         self.since_ns = connection.line.clock.monotonic_ns()

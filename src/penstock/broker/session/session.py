@@ -67,6 +67,14 @@ class SessionHost:
         self.limits.check_connection(name, user)
         return vhost
 
+    def admit_operator(self, name: str, user: str) -> tuple[VirtualHost, Rights]:
+        """For who came over the control socket: every right, and limits of connections do not
+        count. Raises: ConnectionFault 530 if there is no such virtual host."""
+        vhost = self.context.vhosts.get(name)
+        if vhost is None or vhost.is_leaving:
+            raise ConnectionFault(530, f"vhost {name} not found", 10, 40)
+        return vhost, Rights(user, name)
+
     def rights_in(self, name: str, user: str) -> Rights:
         """Raises: ConnectionFault 530 if there is nothing that `user` may do there."""
         if self.permissions.of(user, name) is None:

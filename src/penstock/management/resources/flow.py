@@ -1,5 +1,6 @@
 """`/api/flow/...`: what only Penstock knows. The answers of the control socket, as they are."""
 
+from contextlib import suppress
 from typing import Final
 
 from starlette.responses import Response
@@ -8,12 +9,26 @@ from penstock.explain.kinds import WHY_KINDS
 from penstock.management.errors import bad_request
 from penstock.management.requests import Call, Handler, json
 
+PAGE_KEYS: Final = ("after", "sort", "vhost", "queue")
+
 
 def _limit(call: Call) -> int:
     text = call.query.get("limit", "200")
     if not text.isdecimal() or not 1 <= int(text) <= 10_000:
         raise bad_request(f"limit = {text[:20]!r}: must be 1..10000")
     return int(text)
+
+
+def _page(call: Call, do: str) -> dict[str, object]:
+    """A page of a listing, as commands ask for it."""
+    named = {key: call.query[key] for key in PAGE_KEYS if key in call.query}
+    return {"op": "flow", "do": do, "limit": _limit(call), **named}
+
+
+async def status(call: Call) -> Response:
+    """What `penstock status` shows."""
+    call.visitor.need_monitor()
+    return json(await call.link.ask({"op": "status"}))
 
 
 async def why(call: Call) -> Response:
@@ -32,23 +47,17 @@ async def why(call: Call) -> Response:
     return json(await call.link.ask(request))
 
 
-def _page(call: Call) -> dict[str, object]:
-    """Which page is wanted: `after` is what the answer before called `next`."""
-    given = {name: call.query[name] for name in ("after", "sort", "vhost") if name in call.query}
-    return {"limit": _limit(call), **given}
-
-
 async def edges(call: Call) -> Response:
     """Hops with who holds them: a page of `limit`, `next` says where the next one begins."""
     call.visitor.need_monitor()
-    request = {"op": "flow", "do": "edges", "blocked": call.query.get("blocked") == "true"}
-    return json(await call.link.ask(request | _page(call)))
+    request = _page(call, "edges") | {"blocked": call.query.get("blocked") == "true"}
+    return json(await call.link.ask(request))
 
 
 async def accounts(call: Call) -> Response:
     """What is under way, by whose it is: a page of `limit`, as of hops."""
     call.visitor.need_monitor()
-    return json(await call.link.ask({"op": "flow", "do": "accounts"} | _page(call)))
+    return json(await call.link.ask(_page(call, "accounts")))
 
 
 async def alarms(call: Call) -> Response:
@@ -58,7 +67,10 @@ async def alarms(call: Call) -> Response:
 
 async def top(call: Call) -> Response:
     call.visitor.need_monitor()
-    return json(await call.link.ask({"op": "flow", "do": "top", "limit": _limit(call)}))
+    request = _page(call, "top")
+    with suppress(ValueError):
+        request["window_s"] = float(call.query.get("window_s", ""))
+    return json(await call.link.ask(request))
 
 
 async def settings(call: Call) -> Response:
@@ -84,6 +96,7 @@ async def record(call: Call) -> Response:
 
 
 ROUTES: Final[dict[tuple[str, str], Handler]] = {
+    ("GET", "/flow/status"): status,
     ("GET", "/flow/why/{kind}"): why,
     ("GET", "/flow/why/{kind}/{name:path}"): why,
     ("GET", "/flow/edges"): edges,

@@ -1,12 +1,9 @@
 """`/api/queues`: listings, declaring, deleting, purging, getting messages, pausing."""
 
-from base64 import b64encode
-from contextlib import suppress
 from typing import Final
 
 from starlette.responses import Response
 
-from penstock.client.events import Delivery
 from penstock.client.io_blocking import Channel
 from penstock.management.broker_link import Row
 from penstock.management.errors import HttpFault, bad_request, not_found
@@ -21,7 +18,7 @@ from penstock.management.requests import (
     table_of,
     text_of,
 )
-from penstock.management.tables import as_table, properties_row
+from penstock.management.tables import as_table, message_row
 
 GET_MAX: Final = 10_000
 """Messages that one request takes."""
@@ -167,27 +164,6 @@ async def get(call: Call) -> Response:
     found = await call.services.writes.do(call.visitor, row["vhost"], work)
     call.link.forget()
     return json(found)
-
-
-def message_row(delivery: Delivery, encoding: str, truncate: int | None) -> Row:
-    """A message as `get` answers it. encoding: auto, which is text where the body is UTF-8, or
-    base64; truncate: bytes of the body that are shown, None for all."""
-    body = delivery.body
-    payload = body if truncate is None else body[:truncate]
-    said, used = b64encode(payload).decode(), "base64"
-    if encoding == "auto":
-        with suppress(UnicodeDecodeError):
-            said, used = payload.decode("utf-8"), "string"
-    return {
-        "payload_bytes": len(body),
-        "redelivered": delivery.redelivered,
-        "exchange": delivery.exchange,
-        "routing_key": delivery.routing_key,
-        "message_count": delivery.message_count,
-        "properties": properties_row(delivery.properties),
-        "payload": said,
-        "payload_encoding": used,
-    }
 
 
 ROUTES: Final[dict[tuple[str, str], Handler]] = {

@@ -24,8 +24,9 @@ from penstock.flow.due import DueLine, Waker
 from penstock.flow.watermark import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose
 from penstock.protocol.methods.codec import method_frame
-from penstock.server.boot.log_lines import LineLog
+from penstock.server.boot.log_lines import LineLog, log_of
 from penstock.server.boot.management_child import ManagementChild, is_management_wanted
+from penstock.server.boot.reload import settings_to_change
 from penstock.server.control.control_client import control_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.control.questions import Questions
@@ -96,11 +97,7 @@ TICK_S = 1.0
 RELIEF_S = 0.1
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 DRAIN_S = 2.0
-HANGUP = (
-    "SIGHUP is ignored: it reads certificates again, and there are none; settings are changed by "
-    "`penstock flow set`; SIGTERM and SIGINT stop the broker"
-)
-RELOADED = "SIGHUP: the certificates of TLS were read again, and are shown to new connections"
+RELOADED = "the certificates of TLS were read again, and are shown to new connections"
 NS_PER_MS = 1_000_000
 COLLECTIONS = (10_000, 5, 20_000)
 """How many new objects the collector looks at in one go, 50,000 at most, which takes some
@@ -135,6 +132,7 @@ class Node:
         files: LocalFiles = LOCAL,
     ) -> None:
         self.config = config
+        self.first_config = config
         self.files = files
         self.inherited: dict[str, int] = {}
         self.loop = loop
@@ -164,6 +162,7 @@ class Node:
         self.management: ManagementChild | None = None
         self.events: EventWriters | None = None
         self.make_tokens = make_tokens
+        self.reread: Callable[[], Config] | None = None
         self.tokens: TokenChecker | None = None
         self.ticks: list[asyncio.TimerHandle] = []
         self.disk_look: asyncio.TimerHandle | None = None
@@ -194,7 +193,9 @@ class Node:
         questions = Questions(
             self.broker, self.flight, self._run_soon, self._certificate, self._listeners
         )
-        self.control = ControlSocket(path, questions.answer, questions.note, questions.is_change)
+        self.control = ControlSocket(
+            path, questions.answer, questions.note, questions.is_change, self.listeners[0].adopt
+        )
         await self.control.start()
         if is_management_wanted(config):
             self.management = ManagementChild(config, path, self.log)
@@ -257,17 +258,49 @@ class Node:
         return "" if endpoint is None else endpoint.words(datetime.now(UTC))
 
     def hang_up(self) -> None:
-        """SIGHUP: read the certificates again; faulty ones change nothing."""
-        endpoint = None if self.tls_listener is None else self.tls_listener.endpoint
-        if endpoint is None:
-            self.log.warning(HANGUP)
-            return
+        """SIGHUP: read the configuration and the certificates again, and open the log anew. What is
+        faulty changes nothing."""
+        before = after = self.config
         try:
-            endpoint.load()
+            after = before if self.reread is None else self.reread()
         except OperatorError as fault:
-            self.log.warning(f"SIGHUP: {fault}; the certificates of before are shown on")
-        else:
-            self.log.info(RELOADED)
+            self.log.warning(f"SIGHUP: {fault}; the settings of before stay in force")
+        done = self._reopen_log(after)
+        endpoint = None if self.tls_listener is None else self.tls_listener.endpoint
+        if endpoint is not None:
+            try:
+                endpoint.load(after)
+            except OperatorError as fault:
+                self.log.warning(f"SIGHUP: {fault}; the certificates of before are shown on")
+            else:
+                done.append(RELOADED)
+        wanted, _ = settings_to_change(before, after)
+        _, waiting = settings_to_change(self.first_config, after)
+        for key, text in wanted:
+            try:
+                (change,) = self.broker.changes.change([(key, text)], 0)
+            except OperatorError as fault:
+                self.log.warning(f"SIGHUP: {fault}; it stays as it was")
+            else:
+                done.append(f"{key} {change.before} -> {change.after}")
+        self.config = after
+        self._run_soon()
+        self.log.info(f"SIGHUP: {'; '.join(done) or 'nothing has changed'}")
+        if waiting:
+            self.log.warning(f"SIGHUP: a restart is needed for {', '.join(waiting)}")
+
+    def _reopen_log(self, config: Config) -> list[str]:
+        """What was done, in words."""
+        log = self.log
+        if not isinstance(log, LineLog):
+            return []
+        try:
+            log.set_up(config.log_level, config.log_format)
+            log.open(config.log_file)
+        except OperatorError as fault:
+            log.warning(f"SIGHUP: {fault}; the log goes on as before")
+            return []
+        return [f"the log {config.log_file} was opened anew"] if config.log_file else []
 
     def _every(self, seconds: float, work: Callable[[], None]) -> None:
         slot = len(self.ticks)
@@ -316,6 +349,8 @@ class Node:
             else:
                 self._check_heartbeat(connection, now_ns)
             connection.output.rest()
+        if isinstance(self.log, LineLog):
+            self.log.say_rest()
         self.broker.watch_hops(now_ns)
         self.broker.consumer_timeout.tick(now_ns)
         self.broker.look_at_unfinished(now_ns)
@@ -450,12 +485,17 @@ def _shell_of(connection: Connection) -> SocketShell:
 
 
 async def serve(
-    config: Config, announce: Callable[[Node], None], make_tokens: MakeTokens | None = None
+    config: Config,
+    announce: Callable[[Node], None],
+    make_tokens: MakeTokens | None = None,
+    reread: Callable[[], Config] | None = None,
 ) -> None:
-    """Run a broker until SIGINT or SIGTERM. `announce(node)` is called once it is ready."""
+    """Run a broker until SIGINT or SIGTERM. `announce(node)` is called once it is ready; reread:
+    the settings as they are written now, for SIGHUP, None where they are written nowhere."""
     loop = asyncio.get_running_loop()
     raise_limit(config.connections_max)
-    node = Node(config, loop, LineLog(sys.stderr, SystemClock()), make_tokens)
+    node = Node(config, loop, log_of(config, SystemClock()), make_tokens)
+    node.reread = reread
     asked = asyncio.Event()
     node.on_failure = asked.set
     for name in (signal.SIGINT, signal.SIGTERM):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.server.boot.log_lines import LineLog
+from penstock.server.boot.log_lines import log_of
 from penstock.server.boot.node import MakeTokens, Node, settle_process
 from penstock.server.cluster.child_pipe import ChildPipe, PipeEnded
 from penstock.server.cluster.pipe import (
@@ -98,7 +98,7 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
     asked = asyncio.Event()
     recorder = Recorder(Path(config.data_dir), pipe)
     files = RecordedFiles(recorder, asked.set)
-    log = LineLog(sys.stderr, SystemClock())
+    log = log_of(config, SystemClock())
     node = Node(config, loop, log, maker_of(config), files)
     node.inherited = start.inherited
     node.on_failure = asked.set

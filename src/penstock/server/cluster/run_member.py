@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
@@ -12,7 +11,7 @@ from penstock.broker.broker import Log
 from penstock.replication.member import Member
 from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
-from penstock.server.boot.log_lines import LineLog
+from penstock.server.boot.log_lines import log_of
 from penstock.server.cluster.admission import Self
 from penstock.server.cluster.coordinator import CoordinatorThread
 from penstock.server.cluster.etcd import EtcdFault, EtcdStore
@@ -35,7 +34,7 @@ async def serve_member(config: Config, announce: Callable[[MemberNode], None]) -
     loop = asyncio.get_running_loop()
     settings = member_settings(config)
     raise_limit(config.connections_max * 2)
-    log = LineLog(sys.stderr, SystemClock())
+    log = log_of(config, SystemClock())
     store = EtcdStore(settings.endpoints, settings.prefix, settings.etcd_files)
     await loop.run_in_executor(None, _look_at_etcd, store, log)
     sockets = MemberSockets(config)

@@ -123,6 +123,10 @@ IsChange = Callable[[dict[str, object]], bool]
 """Whether a request changes something, so that it is done to its end whoever has hung up."""
 
 
+Adopt = Callable[[socket.socket, str], None]
+"""Called with a socket, and whose it is."""
+
+
 class HungUp:
     """Whether the other end of a socket has been closed, not only for writing. One system call."""
 
@@ -155,7 +159,11 @@ class ControlSocket:
         answer: Answer,
         told: Told | None = None,
         is_change: IsChange = lambda _: False,
+        adopt: Adopt | None = None,
     ) -> None:
+        """adopt: takes the socket of who asks {"op": "amqp"}, and speaks AMQP with it from then on;
+        None where nobody does."""
+        self.adopt = adopt
         self.is_change = is_change
         self.path = Path(path)
         self.answer = answer
@@ -190,6 +198,9 @@ class ControlSocket:
             async with asyncio.timeout(ANSWER_S) as patience:
                 while line := await reader.readline():
                     patience.reschedule(None)
+                    if self.adopt is not None and _is_amqp(line):
+                        await self._hand_over(writer, self.adopt)
+                        return
                     reply = await self._reply(line, _who(writer), HungUp(writer))
                     patience.reschedule(asyncio.get_running_loop().time() + ANSWER_S)
                     writer.write(reply)
@@ -199,6 +210,13 @@ class ControlSocket:
         finally:
             self.clients -= 1
             writer.close()
+
+    async def _hand_over(self, writer: asyncio.StreamWriter, adopt: Adopt) -> None:
+        """The client says nothing before it is told that AMQP is spoken now."""
+        writer.write(b'{"said":"AMQP"}\n')
+        await writer.drain()
+        sock = writer.get_extra_info("socket")
+        adopt(socket.socket(fileno=os.dup(sock.fileno())), _who(writer) or "operator")
 
     async def _reply(self, line: bytes, who: str, has_gone: Callable[[], bool]) -> bytes:
         try:
@@ -225,6 +243,10 @@ class ControlSocket:
             self.server.close()
             self.server = None
             self.path.unlink(missing_ok=True)
+
+
+def _is_amqp(line: bytes) -> bool:
+    return b'"amqp"' in line and line.strip() == b'{"op":"amqp"}'
 
 
 def _request(line: bytes) -> dict[str, object]:

@@ -20,6 +20,7 @@ from penstock.broker.admin.answers import (
     SettingRow,
     SettingRows,
 )
+from penstock.broker.admin.answers_flow import EDGE_SORTS, TOP_SORTS, Frame
 from penstock.broker.admin.flow_ledger import SORTS as LEDGER_SORTS
 from penstock.broker.admin.flow_ledger import accounts, queue_causes
 from penstock.explain.naming import names_in_steps, naming
@@ -37,7 +38,7 @@ def names_of(request: Request) -> Steps[dict[str, str]]:
 
 def edges(request: Request) -> Steps[dict[str, object]]:
     """Edges, in steps."""
-    sort = request.one_of("sort", flow_edges.SORTS)
+    sort = request.one_of("sort", EDGE_SORTS)
     pager = request.pager(sort)
     names = yield from names_of(request)
     vhost, is_blocked_only = request.vhost(), request.is_set("blocked")
@@ -90,7 +91,7 @@ def change(request: Request) -> Changes:
     )
 
 
-def top(request: Request) -> Steps[flow_top.Frame]:
+def top(request: Request) -> Steps[Frame]:
     window_s = request.fields.get("window_s", 10.0)
     if not isinstance(window_s, int | float) or not 0 < window_s <= WINDOW_S_MAX:
         raise OperatorError(f"window of {window_s} s: must be above 0 and at most {WINDOW_S_MAX:g}")
@@ -100,6 +101,6 @@ def top(request: Request) -> Steps[flow_top.Frame]:
         request.broker,
         windows,
         float(window_s),
-        request.one_of("sort", flow_top.SORTS),
+        request.one_of("sort", TOP_SORTS),
         request.limit(),
     )

@@ -6,7 +6,8 @@ are what the management process shows, which sorts them as it is asked to.
 """
 
 import resource
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -57,15 +58,16 @@ def _wire(broker: Broker, connection: Connection) -> Row:
     shell = connection.shell
     if isinstance(shell, SocketShell):
         with suppress(OSError):
-            host, port = shell.sock.getsockname()[:2]
-            row |= {"host": host, "port": port, "name": f"{connection.name} -> {host}:{port}"}
+            if shell.sock.family != socket.AF_UNIX:
+                host, port = shell.sock.getsockname()[:2]
+                row |= {"host": host, "port": port, "name": f"{connection.name} -> {host}:{port}"}
         row |= {
             "ssl": shell.tls is not None,
             "recv_oct": shell.received_bytes,
             "send_oct": shell.output.sent_bytes,
         }
     negotiator = broker.negotiators.get(connection.name)
-    if negotiator is not None and negotiator.tls_peer is not None:
+    if negotiator is not None and negotiator.tls_peer is not None and not negotiator.is_operator:
         row |= {
             "ssl_protocol": negotiator.tls_peer.version,
             "ssl_cipher": negotiator.tls_peer.cipher,

@@ -10,6 +10,7 @@ from typing import Final
 from penstock.base.errors import ChannelFault, OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import (
+    QUEUE_SORTS,
     DeduplicatingRow,
     GroupEnded,
     Paused,
@@ -35,7 +36,6 @@ from penstock.telemetry.actor_window import ActorWindow
 WINDOW_S: Final = 10.0
 STEP_QUEUES: Final = 512
 STEP_ROWS: Final = 32
-SORTS: Final = ("ready", "bytes", "rate", "name")
 NO_RULES: Final = QueueRules()
 LETTER_WORDS: Final = {
     "released": "released",
@@ -50,7 +50,7 @@ LETTER_WORDS: Final = {
 def listing(request: Request) -> Steps[dict[str, object]]:
     """A QueueListing, in steps: who comes first is looked at for all, the rest for what is shown.
     A queue that goes meanwhile is shown as it was."""
-    sort, vhost, name = request.one_of("sort", SORTS), request.vhost(), request.text("name")
+    sort, vhost, name = request.one_of("sort", QUEUE_SORTS), request.vhost(), request.text("name")
     pager = request.pager(sort)
     broker = request.broker
     windows = request.windows(WINDOW_S)
@@ -136,7 +136,7 @@ def deduplicating(broker: Broker, only: str) -> list[DeduplicatingRow]:
 
 
 def _weight(actor: QueueActor, window: ActorWindow | None, sort: str) -> float:
-    """Of SORTS; the heaviest comes first, and then the names decide."""
+    """Of QUEUE_SORTS; the heaviest comes first, and then the names decide."""
     if sort == "ready":
         return int(actor.messages.ready_count())
     if sort == "bytes":

@@ -16,7 +16,7 @@ import psutil
 from penstock.base.errors import OperatorError
 from penstock.base.limits import HANDLES_KEPT
 from penstock.broker.broker import Broker
-from penstock.broker.session.access import TlsPeer
+from penstock.broker.session.access import TlsPeer, operator
 from penstock.server.net.handshakes import Handshakes
 from penstock.server.net.lingering import Lingering
 from penstock.server.net.poller import Poller
@@ -161,6 +161,11 @@ class Listener:
             self.quiet_until = now + SAID_EVERY_S
             self.broker.log.warning(what)
 
+    def adopt(self, sock: socket.socket, name: str) -> None:
+        """Serve an operator whose socket came in elsewhere, without TLS. name: of the user."""
+        sock.setblocking(False)
+        self._serve(sock, "", 0, None, operator(name))
+
     def _again(self) -> None:
         if self.sock.fileno() >= 0:
             self.loop.add_reader(self.sock, self._accept)
@@ -203,7 +208,7 @@ class Listener:
             self.poller,
             sock,
             host,
-            f"{shown}:{port}",
+            f"{shown}:{port}" if host else "control",
             self.shells,
             self.lingering,
             tls,

@@ -84,9 +84,16 @@ class TlsEndpoint:
         """Where in a certificate the user's name is."""
         return self._config.tls_user_from
 
-    def load(self) -> None:
-        """Read the files. Raises: OperatorError, and everything is as it was."""
-        self.context = self._made()
+    def load(self, config: Config | None = None) -> None:
+        """Read the files, of `config` from now on if it is given. Raises: OperatorError, and
+        everything is as it was."""
+        before = self._config
+        self._config = before if config is None else config
+        try:
+            self.context = self._made()
+        except OperatorError:
+            self._config = before
+            raise
         self._certificate = look_at(self.context)
         now = datetime.now(UTC)
         if self._certificate.days_left(now) < SOON_DAYS:

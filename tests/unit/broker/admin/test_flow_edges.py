@@ -3,13 +3,12 @@
 from pathlib import Path
 
 from penstock.base.steps import whole
+from penstock.broker.admin.answers_flow import EdgeRow, Edges
 from penstock.broker.admin.flow_edges import (
     DEAD_LETTERS,
     QUEUE_LEASE,
     STORE_DISK,
     STREAM_GROUP,
-    EdgeRow,
-    Edges,
     edges,
 )
 from penstock.broker.admin.paging import Pager

@@ -7,7 +7,8 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.base.steps import whole
-from penstock.broker.admin.flow_edges import EdgeRow, edges
+from penstock.broker.admin.answers_flow import EdgeRow
+from penstock.broker.admin.flow_edges import edges
 from penstock.broker.admin.paging import Pager
 from penstock.broker.paging.rabbit_pager import RabbitPager
 from penstock.protocol import methods as m
