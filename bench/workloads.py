@@ -57,8 +57,10 @@ CEILINGS: Final = frozenset(
 class Workload:
     """One row. copies: deliveries per published message; is_paced: the rate is set, not found;
     is_persistent: messages have to survive; half_of: the row of which this one has half the rate,
-    each broker half of its own; reference_us: RabbitMQ's processor time a message where the bounds
-    in microseconds and messages a second were written, 0 where that is not known."""
+    each broker half of its own; has_limit: limit.c can play it, at the same rate; limit_goal: the
+    share of its rate that a compiled Penstock should reach, 0 where none is set; reference_us:
+    RabbitMQ's processor time a message where the bounds in microseconds and messages a second were
+    written, 0 where that is not known."""
 
     name: str
     question: str
@@ -69,6 +71,8 @@ class Workload:
     is_persistent: bool = False
     is_paced: bool = False
     half_of: str = ""
+    has_limit: bool = True
+    limit_goal: float = 0.0
     reference_us: float = 0.0
 
 
@@ -90,6 +94,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         ("-s", "16"),
         4000,
         (Bound("rate_ratio", 10, 20), Bound("cpu_us", 0.4, 0.25), Bound("rate", 2.5e6)),
+        limit_goal=0.35,
         reference_us=7.44,
     ),
     Workload(
@@ -98,6 +103,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         ("-s", "1024"),
         3000,
         (Bound("rate_ratio", 6, 10), Bound("cpu_us", 1.1, 0.75)),
+        limit_goal=0.5,
         reference_us=11.1,
     ),
     Workload(
@@ -127,6 +133,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         ("-s", "1024", "--confirm", "200", "--prefetch", "200", "--ackmulti", "1"),
         2000,
         CONFIRMED_1K,
+        limit_goal=0.45,
         reference_us=19.2,
     ),
     Workload(
@@ -146,7 +153,16 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         2000,
         SAFE,
         is_persistent=True,
+        limit_goal=0.5,
         reference_us=42.03,
+    ),
+    Workload(
+        "c1",
+        "the same, one unconfirmed: how much more than a sync does a confirm take?",
+        ("-s", "1024", *KEPT, "--confirm", "1", "--prefetch", "200", "--ackmulti", "50"),
+        100,
+        (Bound("rate_ratio", 1.2, 1.6),),
+        is_persistent=True,
     ),
     Workload(
         "c1k4",
@@ -182,6 +198,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         is_persistent=True,
         is_paced=True,
         half_of="c1kw",
+        has_limit=False,
     ),
     Workload(
         "d16",
@@ -190,6 +207,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         1000,
         (Bound("rate_ratio", 18, 40),),
         copies=5,
+        limit_goal=0.35,
     ),
     Workload(
         "d1k",
@@ -206,6 +224,13 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         3000,
     ),
     Workload(
+        "q8",
+        "8 publishers, 8 queues, 8 consumers, 16 B, confirms and acks",
+        ("-s", "16", "-P", "8", "-C", "8", "-Q", "8", *WINDOW),
+        4000,
+        limit_goal=0.4,
+    ),
+    Workload(
         "pp",
         "one unconfirmed 16 B message at a time: what does one trip take? (kernel-bound)",
         ("-s", "16", "--confirm", "1"),
@@ -218,6 +243,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         ("-s", "16", "--confirm", "1", "-P", "50"),
         2000,
         (Bound("rate_ratio", 2.5, 3.8), Bound("cpu_us", 9)),
+        limit_goal=0.6,
         reference_us=38.4,
     ),
     Workload(
@@ -238,6 +264,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
             *("--prefetch", "200", "--ackmulti", "20"),
         ),
         1000,
+        has_limit=False,
     ),
     Workload(
         "mixedd",
@@ -247,6 +274,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
             *("--prefetch", "200", "--ackmulti", "20"),
         ),
         1000,
+        has_limit=False,
     ),
 )
 
