@@ -1,6 +1,10 @@
-"""One page with charts of what bench/run.py has written.
+"""One page with charts of what bench/run.py has written, and one file with everything.
 
-    python bench/page.py result.json page.html     parts of `make bench` beside it are shown as well
+    python bench/page.py result.json page.html
+    python bench/page.py result.json page.html features.json tails.json system-calls.json
+
+Further files are of feature_costs.py, tails.py and system_calls.py, known by these names: they are
+shown as tables, and become `parts` of result.json, so that one file holds a whole `make bench`.
 
 Charts: every row's share of the relay's rate and processor time (bench/limit.c) with its goal, and
 the multiple of RabbitMQ's; bars are medians of the paired repeats, lines their range. Below them
@@ -153,6 +157,57 @@ def once(result: Mapping[str, object]) -> str:
     return f"<h2>Memory, floods, backlogs</h2><ul>{''.join(lines)}</ul>" if lines else ""
 
 
+def tabled(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts."""
+    lines = [f"<tr>{''.join(f'<th>{escape(word)}</th>' for word in head)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def feature_table(rows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> str:
+    """Of feature_costs.py."""
+    cells = [
+        (row, feature, *(f"{100 * share:+.1f} %" for share in cost))
+        for row, found in rows.items()
+        for feature, cost in found["costs"].items()
+    ]
+    return "<h2>What features cost</h2>" + tabled(("row", "feature", "cost", "from", "to"), cells)
+
+
+def tail_table(rows: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """Of tails.py."""
+    names = ("p50_us", "p99_us", "p999_us", "longest_us")
+    cells = [
+        (row, target, *(duration(tail[name]) for name in names), short(tail["rate"]))
+        for row, found in rows.items()
+        for target, tail in found.items()
+    ]
+    head = ("beside", "broker", "p50", "p99", "p99.9", "longest", "load, messages/s")
+    return "<h2>A ping-pong beside a load</h2>" + tabled(head, cells)
+
+
+def call_table(rows: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]]) -> str:
+    """Of system_calls.py."""
+    cells = [
+        (
+            row,
+            target,
+            f"{sum(counted['calls'].values()):.2f}",
+            f"{counted['wake_ups']:.2f}",
+            "  ".join(
+                f"{name} {count:.2f}" for name, count in counted["calls"].items() if count >= 0.01
+            ),
+        )
+        for row, found in rows.items()
+        for target, counted in found.items()
+    ]
+    head = ("row", "broker", "calls/message", "wake-ups/message", "which")
+    return "<h2>System calls</h2>" + tabled(head, cells)
+
+
+TABLES: Final = {"features": feature_table, "tails": tail_table, "system-calls": call_table}
+
+
 def page(result: Mapping[str, object]) -> str:
     """The whole page."""
     machine, versions = result.get("machine"), result.get("versions")
@@ -177,7 +232,11 @@ def page(result: Mapping[str, object]) -> str:
         if multiples:
             parts.append(f"<h2>{escape(target)}: multiple of RabbitMQ</h2>{legend()}")
             parts.append(chart(multiples, (0.5, 1, 2, 5, 10, 20, 50, 100), is_log=True))
-    parts.append(f"<h2>All rows</h2>{table(result)}{once(result)}<h2>Measured on</h2><ul>")
+    parts.append(f"<h2>All rows</h2>{table(result)}{once(result)}")
+    more = result.get("parts")
+    for name, part in more.items() if isinstance(more, dict) else ():
+        parts.append(TABLES[name](part["rows"]))
+    parts.append("<h2>Measured on</h2><ul>")
     parts += [f"<li>{escape(str(key))}: {escape(str(value))}</li>" for key, value in facts.items()]
     faults = result.get("faults")
     for fault in faults if isinstance(faults, list) else ():
@@ -187,13 +246,19 @@ def page(result: Mapping[str, object]) -> str:
 
 def main(words: Sequence[str]) -> int:
     """Write the page; 0 done, 2 when there is nothing to draw."""
-    if len(words) != 2:
-        print("page.py RESULT.json PAGE.html", file=sys.stderr)
+    unknown = [word for word in words[2:] if Path(word).stem not in TABLES]
+    if len(words) < 2 or unknown:
+        print(f"page.py RESULT.json PAGE.html [{'.json] ['.join(TABLES)}.json]", file=sys.stderr)
         return 2
     try:
         result = json.loads(Path(words[0]).read_text(encoding="utf-8"))
         if not isinstance(result, dict) or "rows" not in result:
             raise ValueError(f"{words[0]} is not of `bench/run.py --out`")
+        for word in words[2:]:
+            part = json.loads(Path(word).read_text(encoding="utf-8"))
+            result.setdefault("parts", {})[Path(word).stem] = part
+        if len(words) > 2:
+            Path(words[0]).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         Path(words[1]).write_text(page(result), encoding="utf-8")
     except (OSError, ValueError) as error:
         print(f"page: {error}", file=sys.stderr)

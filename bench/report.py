@@ -256,6 +256,8 @@ def memory_text(found: Mapping[str, float]) -> str:
         ("cpu_us_per_connection", "and {:.0f} us CPU per idle connection"),
         ("idle_mb", "idle {:.1f} MiB"),
         ("start_s", "listening after {:.2f} s"),
+        ("memory_left_mb", "left after a backlog {:.1f} MiB"),
+        ("command_cpu_s", "slowest command {:.2f} s CPU"),
     )
     return "  ".join(form.format(found[key]) for key, form in forms if key in found)
 

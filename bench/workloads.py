@@ -48,6 +48,8 @@ CEILINGS: Final = frozenset(
         "bytes_per_connection",
         "idle_mb",
         "start_s",
+        "memory_left_mb",
+        "command_cpu_s",
         "rss_over_depth_mb",
     }
 )
@@ -280,9 +282,11 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
 
 RESOURCE_BOUNDS: Final[dict[str, tuple[Bound, ...]]] = {
     "memory": (
-        Bound("bytes_per_16b", 220),
-        Bound("bytes_per_1k", 1300),
-        Bound("bytes_per_connection", 12_288),
+        Bound("bytes_per_16b", 220, 120),
+        Bound("bytes_per_1k", 1300, 1150),
+        Bound("bytes_per_connection", 12_288, 8192),
+        Bound("memory_left_mb", 30),
+        Bound("command_cpu_s", 0.15),
         Bound("idle_mb", 45),
         Bound("start_s", 0.6),
     ),
@@ -291,7 +295,8 @@ RESOURCE_BOUNDS: Final[dict[str, tuple[Bound, ...]]] = {
 }
 RESOURCE_QUESTIONS: Final = {
     "memory": "bytes per queued 16 B and 1 KB message and per idle connection with a channel, "
-    "idle memory, seconds from start to listening",
+    "idle memory, seconds from start to listening, what is left a minute after a backlog of 1 GB, "
+    "processor time of the slowest command's start",
     "overload": "a flood of 1 KB against one consumer that acks 1,000 a second: does memory stay "
     "bounded, and does the consumer keep its rate?",
     "drain": "a backlog of persistent 1 KB messages, first taken without a consumer, then drained: "

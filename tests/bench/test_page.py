@@ -41,6 +41,27 @@ def test_what_was_measured_is_text_and_never_markup() -> None:
     assert "http" not in drawn, "the page needs nothing from anywhere else"
 
 
+def test_parts_are_shown_and_end_in_the_one_file(tmp_path: Path) -> None:
+    result, drawn = tmp_path / "result.json", tmp_path / "page.html"
+    result.write_text(json.dumps(RESULT), encoding="utf-8")
+    tail = {"p50_us": 9, "p99_us": 80, "p999_us": 900, "longest_us": 12_345, "rate": 20_000}
+    calls = {"calls": {"sendto": 1.5, "brk": 0.001}, "wake_ups": 0.25}
+    parts = {
+        "features": {"a16": {"costs": {"tls": [0.5, 0.25, 0.75]}, "runs_us": {}}},
+        "tails": {"idle": {"limit": tail}},
+        "system-calls": {"pp": {"limit": calls}},
+    }
+    paths = []
+    for name, rows in parts.items():
+        paths.append(str(tmp_path / f"{name}.json"))
+        Path(paths[-1]).write_text(json.dumps({"rows": rows}), encoding="utf-8")
+    assert main([str(result), str(drawn), *paths]) == 0
+    text = drawn.read_text(encoding="utf-8")
+    assert "+50.0 %" in text and "12.3ms" in text and "sendto 1.50" in text and "brk" not in text
+    assert set(json.loads(result.read_text(encoding="utf-8"))["parts"]) == set(parts)
+    assert main([str(result), str(drawn), str(result)]) == 2, "no part of that name"
+
+
 def test_a_file_that_is_no_result_is_refused(tmp_path: Path) -> None:
     wrong, right = tmp_path / "wrong.json", tmp_path / "right.json"
     wrong.write_text("[]", encoding="utf-8")
