@@ -8,7 +8,9 @@
 The ping-pong (one unconfirmed 16 B message at a time, a queue of its own) says p50, p99, p99.9 and
 the longest time in which nothing came back. Beside it runs one row of bench/run.py, or nothing
 (`idle`). The relay of limit.c is asked for the same: what it shows as well is the machine's, since
-broker and two generators share its cores, and not the broker's.
+broker and two generators share its cores, and not the broker's. `no core` is the share of the time
+in which the broker's first thread could have run and had no processor (/proc/PID/schedstat): a
+pause while others have the cores is theirs.
 
 Wanted of Penstock, compiled: p99.9 at most P999_US_MAX, no pause above PAUSE_US_MAX.
 """
@@ -59,18 +61,21 @@ SMOKE_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Of one ping-pong, in microseconds. rate: of the load, messages a second."""
+    """Of one ping-pong, in microseconds. rate: of the load, messages a second; no_core: share of
+    the time in which the broker waited for a processor, 0.0 where the system does not say."""
 
     p50_us: float
     p99_us: float
     p999_us: float
     longest_us: float
     rate: float
+    no_core: float = 0.0
 
     def text(self) -> str:
         """One line's worth."""
         parts = (self.p50_us, self.p99_us, self.p999_us, self.longest_us)
-        return f"{'/'.join(duration(part) for part in parts):<28} beside {self.rate:,.0f}/s"
+        load = f"beside {self.rate:,.0f}/s, no core {self.no_core:.0%}"
+        return f"{'/'.join(duration(part) for part in parts):<28} {load}"
 
     def verdict(self) -> str:
         """Whether it is what is wanted."""
@@ -97,8 +102,19 @@ def result_of(
     return found
 
 
+def waited_ns(pid: int) -> int:
+    """How long the first thread of a process has been ready and without a processor; 0 where the
+    system does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 def tail_of(program: Path, broker: Broker, load: Workload | None, seconds: float) -> Tail:
     """Ping-pong for so long beside a load. Raises: RunFailed."""
+    pid, began_ns = broker.pids[0], time.monotonic_ns()
+    before_ns = waited_ns(pid)
     ping = (*PING, "-w", str(LEAD_S), "-t", str(seconds))
     with ThreadPoolExecutor(1) as beside:
         other = None
@@ -107,10 +123,11 @@ def tail_of(program: Path, broker: Broker, load: Workload | None, seconds: float
             other = beside.submit(result_of, program, broker, words, seconds + 2 * LEAD_S)
         found = result_of(program, broker, ping, seconds + LEAD_S)
         rate = other.result()["got_rate"] if other is not None else 0.0
+    no_core = (waited_ns(pid) - before_ns) / (time.monotonic_ns() - began_ns)
     times = found["lat_us"]
     assert isinstance(times, dict) and isinstance(rate, (int, float)), "as loadgen.c writes them"
     p50, p99, p999, longest = (float(times[key]) for key in ("p50", "p99", "p999", "max"))
-    return Tail(p50, p99, p999, longest, float(rate))
+    return Tail(p50, p99, p999, longest, float(rate), no_core)
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
