@@ -25,7 +25,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -166,9 +166,9 @@ def runs_of(row: Mapping[str, object], target: str) -> Runs:
     runs = entry.get("runs") if isinstance(entry, dict) else None
     if not isinstance(runs, list):
         return {}
-    nothing: dict[str, object] = dict.fromkeys(("rate", "cpu_us", "rss_max_mb"), math.nan)
+    nothing: dict[str, Any] = dict.fromkeys(("rate", "cpu_us", "rss_max_mb"), math.nan)
     nothing["latency_us"] = [math.nan, math.nan]
-    found = [run if isinstance(run, dict) else nothing for run in runs]
+    found: list[dict[str, Any]] = [run if isinstance(run, dict) else nothing for run in runs]
     return {
         **{name: [float(run[name]) for run in found] for name in ("rate", "cpu_us", "rss_max_mb")},
         "p99_us": [float(run["latency_us"][1]) for run in found],
@@ -242,12 +242,11 @@ def compare(
 
     Raises: NotComparableError.
     """
-    tables = [side.get("rows") for side in (before, after)]
-    if not isinstance(tables[0], dict) or not isinstance(tables[1], dict):
+    first, second = before.get("rows"), after.get("rows")
+    if not isinstance(first, dict) or not isinstance(second, dict):
         raise NotComparableError(
             "both files have to be of `bench/run.py --out`, not of a smoke run"
         )
-    first, second = tables
     shared = [row for row in first if row in second and (not rows or row in rows)]
     if not shared:
         raise NotComparableError("the two files have no row in common")

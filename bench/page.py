@@ -14,11 +14,11 @@ what was measured, on what machine, under what load. The page needs nothing from
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -205,7 +205,11 @@ def call_table(rows: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]
     return "<h2>System calls</h2>" + tabled(head, cells)
 
 
-TABLES: Final = {"features": feature_table, "tails": tail_table, "system-calls": call_table}
+TABLES: Final[dict[str, Callable[[Any], str]]] = {
+    "features": feature_table,
+    "tails": tail_table,
+    "system-calls": call_table,
+}
 
 
 def page(result: Mapping[str, object]) -> str:

@@ -71,9 +71,11 @@ def test_a_slow_hour_is_no_change_where_the_relay_was_slowed_as_well() -> None:
     assert verdicts(changes)["rate"] == SAME
     assert next(one for one in changes if one.figure == "rate").by_relay
     assert verdicts(changes, LIMIT)["rate"] == WORSE, "its own figures are shown as they are"
-    alone = [measured(random.Random(1), 8, relay=False)]
-    alone.append(measured(random.Random(2), 8, hour=0.5, relay=False))
-    assert verdicts(compare(*alone))["rate"] == WORSE, "and without it nothing tells them apart"
+    before = measured(random.Random(1), 8, relay=False)
+    after = measured(random.Random(2), 8, hour=0.5, relay=False)
+    assert verdicts(compare(before, after))["rate"] == WORSE, (
+        "and without it nothing tells them apart"
+    )
 
 
 def test_noise_alone_is_seldom_called_a_change() -> None:
@@ -120,19 +122,22 @@ def test_a_repeat_that_failed_takes_its_neighbour_with_it_and_no_other() -> None
 
 
 def test_of_a_set_rate_the_latency_counts_and_not_the_rate() -> None:
-    files = []
-    for factor in (1.0, 3.0):
+    def paced(factor: float) -> dict[str, object]:
         runs = [run(20_000, 2.0 + 0.01 * n, factor * (500 + n)) for n in range(6)]
-        files.append({"rows": {"fixed20k": {OURS: {"runs": runs}}}})
-    assert verdicts(compare(*files)) == {"cpu_us": SAME, "p99_us": WORSE, "rss_max_mb": SAME}
+        return {"rows": {"fixed20k": {OURS: {"runs": runs}}}}
+
+    assert verdicts(compare(paced(1.0), paced(3.0))) == {
+        "cpu_us": SAME,
+        "p99_us": WORSE,
+        "rss_max_mb": SAME,
+    }
 
 
 def test_what_is_measured_once_has_no_interval() -> None:
-    files = [
-        {"rows": {"memory": {OURS: {"values": {"bytes_per_16b": value}}}}}
-        for value in (200.0, 100.0)
-    ]
-    changes = compare(*files)
+    def held(value: float) -> dict[str, object]:
+        return {"rows": {"memory": {OURS: {"values": {"bytes_per_16b": value}}}}}
+
+    changes = compare(held(200.0), held(100.0))
     assert [(one.figure, one.verdict, one.ratio) for one in changes] == [
         ("bytes_per_16b", ONCE, 0.5)
     ]
