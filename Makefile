@@ -155,8 +155,19 @@ format: $(TEST)/.stamp
 	$(TEST)/bin/ruff check --fix .
 	$(TEST)/bin/ruff format .
 
+# One file with everything that is compared, and a page: build/bench/result.json, build/bench/page.html.
+# What changed since another one: python bench/compare.py OTHER.json build/bench/result.json
+BENCHED := build/bench
 bench: $(RUN)/.stamp
-	$(RUN)/bin/python bench/run.py $(BENCH_ARGS)
+	mkdir -p $(BENCHED)
+	rm -f $(BENCHED)/*.json
+	$(RUN)/bin/python bench/run.py --repeats 5 --out $(BENCHED)/result.json $(BENCH_ARGS)
+	$(RUN)/bin/python bench/feature_costs.py --python $(RUN)/bin/python --out $(BENCHED)/features.json
+	$(RUN)/bin/python bench/tails.py --python $(RUN)/bin/python --out $(BENCHED)/tails.json
+	if command -v strace > /dev/null; then $(RUN)/bin/python bench/system_calls.py \
+		--python $(RUN)/bin/python --out $(BENCHED)/system-calls.json; fi
+	$(RUN)/bin/python bench/page.py $(BENCHED)/result.json $(BENCHED)/page.html \
+		$$(find $(BENCHED) -name '*.json' ! -name result.json)
 	$(RUN)/bin/python bench/flow_cost.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/flow_live.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/backlog.py --python $(RUN)/bin/python
@@ -168,6 +179,8 @@ bench: $(RUN)/.stamp
 
 bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/run.py --smoke $(BENCH_ARGS)
+	$(RUN)/bin/python bench/feature_costs.py --smoke --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/tails.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/flow_cost.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/flow_live.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/backlog.py --smoke --python $(RUN)/bin/python

@@ -40,6 +40,8 @@ LAVINMQ_MISSING: Final = (
     "bench/README.md says how to build it)."
 )
 QUORUM: Final = "quorum"
+LIMIT: Final = "limit"
+"""No broker: the relay of limit.c, which does the least that one must do."""
 
 
 class BrokerFailed(Exception):
@@ -86,7 +88,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A recipe for a broker. kind: penstock, rabbitmq, lavinmq or rival; where: interpreter,
+    """A recipe for a broker. kind: penstock, rabbitmq, lavinmq, limit or rival; where: interpreter,
     program or address; queue_type: what its queues are declared as, "" for its default: with one
     it takes part in the durable rows only; certificates: a directory of `make_certificates` where
     clients come through TLS, None for plain sockets."""
@@ -111,6 +113,8 @@ class Target:
             return start_rabbitmq(self)
         if self.kind == "lavinmq":
             return start_lavinmq(self)
+        if self.kind == LIMIT:
+            return start_limit(self)
         return find_rival(self)
 
 
@@ -486,6 +490,25 @@ def start_lavinmq(target: Target) -> Broker:
     settings.write_text("[amqp]\ntcp_nodelay = true\n", encoding="ascii")
     command = [target.where, "-c", str(settings), "-D", str(directory / "data"), "-b", LOOPBACK]
     command += ["-p", str(port), f"--http-port={http_port}"]
+    return launch(target.name, target.version, command, dict(os.environ), port, directory)
+
+
+# --- the limit ------------------------------------------------------------------------------------
+
+
+def limit_target(program: Path) -> Target:
+    """The relay that was compiled to `program`."""
+    return Target(LIMIT, LIMIT, str(program), version="the relay of bench/limit.c")
+
+
+def start_limit(target: Target) -> Broker:
+    """Start the relay, with its log in a directory of its own.
+
+    Raises: BrokerFailed.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="limit-bench-"))
+    port = free_port()
+    command = [target.where, str(port), str(directory)]
     return launch(target.name, target.version, command, dict(os.environ), port, directory)
 
 

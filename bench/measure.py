@@ -62,8 +62,9 @@ class Sample:
 
 
 def build_generator(tls: bool = False) -> Path:
-    """Compile the generator, and the probe of the disk beside it, into a new temporary directory;
-    `forget_generator` removes it. tls: one that speaks TLS too, which needs OpenSSL's headers.
+    """Compile the generator, and the disk's probe and the relay beside it, into a new temporary
+    directory; `forget_generator` removes it. tls: one that speaks TLS too, which needs OpenSSL's
+    headers.
 
     Raises: RunFailed without a compiler, or when it refuses.
     """
@@ -71,6 +72,7 @@ def build_generator(tls: bool = False) -> Path:
     try:
         compile_c(SOURCES / "loadgen.c", program, WITH_TLS if tls else ())
         compile_c(SOURCES / "sync_probe.c", probe_beside(program))
+        compile_c(SOURCES / "limit.c", limit_beside(program), ("-pthread",))
     except RunFailed:
         forget_generator(program)
         raise
@@ -80,6 +82,11 @@ def build_generator(tls: bool = False) -> Path:
 def probe_beside(program: Path) -> Path:
     """The probe of the disk that was built together with a generator."""
     return program.with_name("sync_probe")
+
+
+def limit_beside(program: Path) -> Path:
+    """The relay that was built together with a generator."""
+    return program.with_name("limit")
 
 
 def compile_c(source: Path, program: Path, options: Sequence[str] = ()) -> None:

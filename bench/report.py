@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from bench.brokers import Target
+from bench.brokers import LIMIT, Target
 from bench.measure import Sample
 from bench.workloads import (
     Workload,
@@ -143,8 +143,26 @@ def ratio_text(found: Mapping[str, Spread]) -> str:
     )
 
 
+def share_text(workload: Workload, found: Mapping[str, Spread], is_compiled: bool) -> str:
+    """Paired shares of what the relay reached; of a compiled broker, whether the goal is."""
+    names = (("rate_ratio", "rate"), ("cpu_ratio", "processor time"))
+    parts = [
+        f"{word} {found[key].median:.2f} ({found[key].low:.2f}-{found[key].high:.2f})"
+        for key, word in names
+        if key in found and (key != "rate_ratio" or not workload.is_paced)
+    ]
+    rate = found["rate_ratio"].median if "rate_ratio" in found else 0.0
+    if workload.limit_goal and is_compiled:
+        word = "reached" if rate >= workload.limit_goal else "missed"
+        parts.append(f"goal {workload.limit_goal:.2f} {word}")
+    return ", ".join(parts)
+
+
 def takes_part(target: Target, workload: Workload) -> bool:
-    """Whether `target` is measured in this row: a kind of queues only where messages are kept."""
+    """Whether `target` is measured in this row: a kind of queues only where messages are kept, the
+    relay where it knows what is sent."""
+    if target.kind == LIMIT:
+        return workload.has_limit
     return not target.queue_type or workload.is_persistent
 
 
@@ -187,7 +205,12 @@ def workload_report(
             found = {} if is_own or rival == target else ratios(samples, results[rival.name])
             if not found:
                 continue
-            lines.append(f"    {target.name} against {rival.name}: {ratio_text(found)}")
+            if rival.kind == LIMIT:
+                found.pop("p50_ratio", None)
+                text = share_text(workload, found, target.is_compiled)
+                lines.append(f"    {target.name}, share of the limit: {text}")
+            else:
+                lines.append(f"    {target.name} against {rival.name}: {ratio_text(found)}")
             compared[rival.name] = {key: asdict(spread) for key, spread in found.items()}
             if rival.kind == "rabbitmq" and not rival.queue_type:
                 judged |= {key: spread.median for key, spread in found.items()}
@@ -233,6 +256,8 @@ def memory_text(found: Mapping[str, float]) -> str:
         ("cpu_us_per_connection", "and {:.0f} us CPU per idle connection"),
         ("idle_mb", "idle {:.1f} MiB"),
         ("start_s", "listening after {:.2f} s"),
+        ("memory_left_mb", "left after a backlog {:.1f} MiB"),
+        ("command_cpu_s", "slowest command {:.2f} s CPU"),
     )
     return "  ".join(form.format(found[key]) for key, form in forms if key in found)
 

@@ -2,13 +2,18 @@
 start one."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bench.brokers import Broker, Target
+from bench.brokers import Broker, BrokerFailed, Target, penstock_environment
 from bench.measure import (
     OVERHEAD_SECONDS_MAX,
     RunFailed,
@@ -23,6 +28,7 @@ from bench.measure import (
 
 CONSUMER_RATE: Final = 1000
 PROBE_MS: Final = 100.0
+ALWAYS_KNOWN: Final = ("start_s", "command_cpu_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,8 @@ class Scale:
 
     rss_mb_max: an overloaded broker is stopped there. settle_s: after work, before memory is
     read; a broker gives memory back, or collects garbage, within about a second. backlog: messages
-    of 1 KB in the drain row.
+    of 1 KB in the drain row. gone_1k: of those whose memory has to come back; rest_s: within that;
+    commands: of Penstock that are started, at most.
     """
 
     messages_16b: int
@@ -42,10 +49,13 @@ class Scale:
     rss_mb_max: float
     settle_s: float
     backlog: int
+    gone_1k: int = 1_000_000
+    rest_s: float = 60.0
+    commands: int = 1000
 
 
 FULL: Final = Scale(400_000, 100_000, 20, 300, 20.0, 4096.0, 1.0, 250_000)
-SMOKE: Final = Scale(2_000, 1_000, 4, 20, 1.0, 2048.0, 0.05, 2_000)
+SMOKE: Final = Scale(2_000, 1_000, 4, 20, 1.0, 2048.0, 0.05, 2_000, 2_000, 0.2, 2)
 
 
 def bytes_per_message(program: Path, broker: Broker, size: int, count: int, scale: Scale) -> float:
@@ -69,6 +79,63 @@ def bytes_per_message(program: Path, broker: Broker, size: int, count: int, scal
     emptying = ("-P", "0", "-C", "0", "-Q", str(queues), "-w", "0", "-t", "0")
     run_once(program, broker, (*emptying, "--qprefix", "fill"), 0.0)
     return held / filled.confirmed if filled.confirmed and broker.pids else 0.0
+
+
+def memory_left(program: Path, broker: Broker, scale: Scale) -> float:
+    """MiB that are still resident, at most rest_s after a backlog of 1 KB messages was taken and
+    consumed again; what one round of everything leaves behind does not count.
+
+    Raises: RunFailed.
+    """
+    queues = str(scale.queues)
+    spread = ("-Q", queues, "-s", "1024", "--stall", "3")
+    run_once(program, broker, (*spread, "-P", queues, "-C", queues, "-n", "2000"), 0.0)
+    time.sleep(scale.settle_s)
+    before = broker.rss_bytes()
+    kept = (*spread, "--keep", "--qprefix", "gone")
+    filling = ("-P", queues, "-C", "0", "-n", str(scale.gone_1k), "--confirm", "200")
+    filled = run_once(program, broker, (*kept, *filling), 0.0)
+    emptying = ("-P", "0", "-C", queues, "-n", str(filled.confirmed), "--prefetch", "200")
+    run_once(program, broker, (*kept, *emptying, "--ackmulti", "20"), 0.0)
+    deleting = (*spread, "-P", "0", "-C", "0", "-w", "0", "-t", "0", "--qprefix", "gone")
+    run_once(program, broker, deleting, 0.0)
+    end_s = time.monotonic() + scale.rest_s
+    left = broker.rss_bytes() - before
+    while time.monotonic() < end_s:
+        time.sleep(min(1.0, scale.rest_s))
+        left = min(left, broker.rss_bytes() - before)
+    return left / 2**20
+
+
+def command_cpu_s(target: Target, commands_max: int) -> dict[str, float]:
+    """Processor seconds of starting a command of Penstock for its help, the median of three, by its
+    name; the first start of each may compile byte code.
+
+    Raises: BrokerFailed.
+    """
+    python = [target.where or sys.executable, "-m", "penstock.cli.main"]
+    with tempfile.TemporaryDirectory() as cache:
+        environment = penstock_environment(not target.where, Path(cache))
+
+        def run(*words: str) -> tuple[str, float]:
+            began = os.times()
+            done = subprocess.run(
+                [*python, *words, "--help"],
+                env=environment,
+                cwd=cache,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            ended = os.times()
+            if done.returncode != 0:
+                raise BrokerFailed(f"penstock {' '.join(words)} --help: {done.stderr[-300:]}")
+            taken = ended.children_user + ended.children_system
+            return done.stdout, taken - began.children_user - began.children_system
+
+        listed = run()[0].split("Commands:")[-1]
+        names = re.findall(r"^  ([a-z][\w-]*)", listed, re.M)[:commands_max]
+        return {name: sorted(run(name)[1] for _ in range(3))[1] for name in names}
 
 
 def measure_memory(program: Path, target: Target, scale: Scale) -> dict[str, float]:
@@ -99,11 +166,19 @@ def measure_memory(program: Path, target: Target, scale: Scale) -> dict[str, flo
             values[name] = bytes_per_message(program, broker, size, count, scale)
         finally:
             broker.stop()
+    broker = target.start()
+    try:
+        values["memory_left_mb"] = memory_left(program, broker, scale)
+    finally:
+        broker.stop()
+    if target.kind == "penstock":
+        starts_s = command_cpu_s(target, scale.commands)
+        values["command_cpu_s"] = max(starts_s.values())
     if target.kind != "rival":
         # The first start may have compiled byte code; the median is what a user meets.
         values["start_s"] = sorted(starts)[len(starts) // 2]
     known = bool(broker.pids)
-    return {name: value for name, value in values.items() if known or name == "start_s"}
+    return {name: value for name, value in values.items() if known or name in ALWAYS_KNOWN}
 
 
 def rss_guard(rss_mb_max: float) -> Callable[[dict[str, float]], bool]:

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.brokers import (
     LAVINMQ_MISSING,
+    LIMIT,
     QUORUM,
     RABBITMQ_MISSING,
     Broker,
@@ -32,6 +33,7 @@ from bench.brokers import (
     Target,
     forget_cache,
     lavinmq_target,
+    limit_target,
     make_certificates,
     penstock_target,
     rabbitmq_target,
@@ -44,6 +46,7 @@ from bench.measure import (
     Sample,
     build_generator,
     forget_generator,
+    limit_beside,
     probe_sync,
     run_once,
 )
@@ -133,6 +136,11 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, help="write everything measured there, as JSON")
     parser.add_argument("--smoke", action="store_true", help="fixed counts, prints their hash")
+    parser.add_argument(
+        "--no-limit",
+        action="store_true",
+        help="without the relay that shows how far from this machine's limit each row is",
+    )
     options = parser.parse_args(words)
     wanted = [row for row in options.only.split(",") if row]
     if PERSISTENT in wanted:
@@ -324,7 +332,11 @@ class Bench:
             if row not in self.options.rows:
                 continue
             results: dict[str, dict[str, float] | None] = {}
-            targets = [one for one in self.targets if row == "drain" or not one.queue_type]
+            targets = [
+                one
+                for one in self.targets
+                if one.kind != LIMIT and (row == "drain" or not one.queue_type)
+            ]
             for target in targets:
                 try:
                     if row == "memory":
@@ -349,6 +361,8 @@ class Bench:
             broker = target.start()
             try:
                 for workload in self.chosen():
+                    if not takes_part(target, workload):
+                        continue
                     words = (*workload.options, "-n", str(workload.count), "--stall", "60")
                     try:
                         sample = run_once(self.program, broker, words, 0.0)
@@ -411,6 +425,8 @@ def main(words: Sequence[str]) -> int:
         forget_generator(program)
         print(failure, file=sys.stderr)
         return 2
+    if not (options.no_limit or options.tls):
+        targets.append(limit_target(limit_beside(program)))
     bench = Bench(options, program, targets)
     try:
         measure(bench, machine)

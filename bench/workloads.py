@@ -48,6 +48,8 @@ CEILINGS: Final = frozenset(
         "bytes_per_connection",
         "idle_mb",
         "start_s",
+        "memory_left_mb",
+        "command_cpu_s",
         "rss_over_depth_mb",
     }
 )
@@ -57,8 +59,10 @@ CEILINGS: Final = frozenset(
 class Workload:
     """One row. copies: deliveries per published message; is_paced: the rate is set, not found;
     is_persistent: messages have to survive; half_of: the row of which this one has half the rate,
-    each broker half of its own; reference_us: RabbitMQ's processor time a message where the bounds
-    in microseconds and messages a second were written, 0 where that is not known."""
+    each broker half of its own; has_limit: limit.c can play it, at the same rate; limit_goal: the
+    share of its rate that a compiled Penstock should reach, 0 where none is set; reference_us:
+    RabbitMQ's processor time a message where the bounds in microseconds and messages a second were
+    written, 0 where that is not known."""
 
     name: str
     question: str
@@ -69,6 +73,8 @@ class Workload:
     is_persistent: bool = False
     is_paced: bool = False
     half_of: str = ""
+    has_limit: bool = True
+    limit_goal: float = 0.0
     reference_us: float = 0.0
 
 
@@ -90,6 +96,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         ("-s", "16"),
         4000,
         (Bound("rate_ratio", 10, 20), Bound("cpu_us", 0.4, 0.25), Bound("rate", 2.5e6)),
+        limit_goal=0.35,
         reference_us=7.44,
     ),
     Workload(
@@ -98,6 +105,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         ("-s", "1024"),
         3000,
         (Bound("rate_ratio", 6, 10), Bound("cpu_us", 1.1, 0.75)),
+        limit_goal=0.5,
         reference_us=11.1,
     ),
     Workload(
@@ -127,6 +135,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         ("-s", "1024", "--confirm", "200", "--prefetch", "200", "--ackmulti", "1"),
         2000,
         CONFIRMED_1K,
+        limit_goal=0.45,
         reference_us=19.2,
     ),
     Workload(
@@ -146,7 +155,16 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         2000,
         SAFE,
         is_persistent=True,
+        limit_goal=0.5,
         reference_us=42.03,
+    ),
+    Workload(
+        "c1",
+        "the same, one unconfirmed: how much more than a sync does a confirm take?",
+        ("-s", "1024", *KEPT, "--confirm", "1", "--prefetch", "200", "--ackmulti", "50"),
+        100,
+        (Bound("rate_ratio", 1.2, 1.6),),
+        is_persistent=True,
     ),
     Workload(
         "c1k4",
@@ -182,6 +200,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         is_persistent=True,
         is_paced=True,
         half_of="c1kw",
+        has_limit=False,
     ),
     Workload(
         "d16",
@@ -190,6 +209,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         1000,
         (Bound("rate_ratio", 18, 40),),
         copies=5,
+        limit_goal=0.35,
     ),
     Workload(
         "d1k",
@@ -206,6 +226,13 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         3000,
     ),
     Workload(
+        "q8",
+        "8 publishers, 8 queues, 8 consumers, 16 B, confirms and acks",
+        ("-s", "16", "-P", "8", "-C", "8", "-Q", "8", *WINDOW),
+        4000,
+        limit_goal=0.4,
+    ),
+    Workload(
         "pp",
         "one unconfirmed 16 B message at a time: what does one trip take? (kernel-bound)",
         ("-s", "16", "--confirm", "1"),
@@ -218,6 +245,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         ("-s", "16", "--confirm", "1", "-P", "50"),
         2000,
         (Bound("rate_ratio", 2.5, 3.8), Bound("cpu_us", 9)),
+        limit_goal=0.6,
         reference_us=38.4,
     ),
     Workload(
@@ -238,6 +266,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
             *("--prefetch", "200", "--ackmulti", "20"),
         ),
         1000,
+        has_limit=False,
     ),
     Workload(
         "mixedd",
@@ -247,14 +276,17 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
             *("--prefetch", "200", "--ackmulti", "20"),
         ),
         1000,
+        has_limit=False,
     ),
 )
 
 RESOURCE_BOUNDS: Final[dict[str, tuple[Bound, ...]]] = {
     "memory": (
-        Bound("bytes_per_16b", 220),
-        Bound("bytes_per_1k", 1300),
-        Bound("bytes_per_connection", 12_288),
+        Bound("bytes_per_16b", 220, 120),
+        Bound("bytes_per_1k", 1300, 1150),
+        Bound("bytes_per_connection", 12_288, 8192),
+        Bound("memory_left_mb", 30),
+        Bound("command_cpu_s", 0.15),
         Bound("idle_mb", 45),
         Bound("start_s", 0.6),
     ),
@@ -263,7 +295,8 @@ RESOURCE_BOUNDS: Final[dict[str, tuple[Bound, ...]]] = {
 }
 RESOURCE_QUESTIONS: Final = {
     "memory": "bytes per queued 16 B and 1 KB message and per idle connection with a channel, "
-    "idle memory, seconds from start to listening",
+    "idle memory, seconds from start to listening, what is left a minute after a backlog of 1 GB, "
+    "processor time of the slowest command's start",
     "overload": "a flood of 1 KB against one consumer that acks 1,000 a second: does memory stay "
     "bounded, and does the consumer keep its rate?",
     "drain": "a backlog of persistent 1 KB messages, first taken without a consumer, then drained: "

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.brokers import Target
+from bench.brokers import LIMIT, Target
 from bench.measure import Sample
 from bench.report import (
     Samples,
@@ -24,6 +24,7 @@ from bench.workloads import WORKLOADS
 ROWS = {workload.name: workload for workload in WORKLOADS}
 PENSTOCK = Target("penstock", "penstock")
 RABBITMQ = Target("rabbitmq", "rabbitmq")
+RELAY = Target(LIMIT, LIMIT)
 
 
 def sample(rate: float, cpu_us: float, p50_us: float = 100.0) -> Sample:
@@ -186,3 +187,28 @@ def test_the_hash_holds_counts_and_forgets_times() -> None:
     name = smoke_hash([smoke_facts(row, good)])
     assert name == smoke_hash([smoke_facts(row, sample(5, 9.0))])
     assert name != smoke_hash([smoke_facts(row, replace(good, per_consumer=(2999, 1)))])
+
+
+def test_a_row_says_what_share_of_the_limit_was_reached_and_whether_that_is_enough() -> None:
+    compiled = Target("penstock-compiled", "penstock", is_compiled=True)
+    results: dict[str, Samples] = {
+        compiled.name: [sample(2.0e6, 0.3), sample(3.0e6, 0.2)],
+        LIMIT: [sample(8.0e6, 0.06), sample(6.0e6, 0.1)],
+    }
+    lines, values = workload_report(ROWS["a16"], [compiled, RELAY], results)
+    told = next(line for line in lines if "share of the limit" in line)
+    assert "rate 0.38 (0.25-0.50)" in told and "processor time 0.35 (0.20-0.50)" in told
+    assert told.endswith("goal 0.35 reached")
+    entry = values[compiled.name]
+    assert isinstance(entry, dict)
+    assert entry["ratios"][LIMIT]["rate_ratio"]["median"] == pytest.approx(0.375)
+
+    results[compiled.name] = [sample(2.0e6, 0.3), sample(2.0e6, 0.2)]
+    lines, _ = workload_report(ROWS["a16"], [compiled, RELAY], results)
+    assert any(line.endswith("goal 0.35 missed") for line in lines)
+
+
+def test_the_relay_takes_no_part_where_it_does_not_know_what_is_sent() -> None:
+    assert not takes_part(RELAY, ROWS["mixed"])
+    lines, _ = workload_report(ROWS["mixed"], [PENSTOCK, RELAY], {PENSTOCK.name: [sample(1, 1)]})
+    assert not any("limit" in line for line in lines)
