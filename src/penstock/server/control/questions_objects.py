@@ -7,7 +7,7 @@ are what the management process shows, which sorts them as it is asked to.
 
 import resource
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 

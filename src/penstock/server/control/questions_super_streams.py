@@ -217,10 +217,3 @@ def _add_partition(
     actor = request.broker.make_queue(vhost, name, True, False, "", arguments)
     vhost.add_queue(actor)
     undo.append(lambda: vhost.remove_queue(actor))
-
-
-ANSWERS: Final = {
-    "super-streams list": listing,
-    "super-streams add": add,
-    "super-streams delete": delete,
-}

@@ -58,6 +58,3 @@ def delete(request: Request) -> Steps[dict[str, object]]:
         yield LOOK_S
     closed = f"connections closed: {deletion.connections}, queues deleted: {deletion.queues}"
     return {"said": f"vhost '{name}' is deleted; {closed}"}
-
-
-ANSWERS: Final = {"vhosts list": listing, "vhosts add": add, "vhosts delete": delete}
