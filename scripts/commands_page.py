@@ -73,7 +73,7 @@ def section(words: tuple[str, ...], command: click.Command) -> list[str]:
     options = [
         record
         for one in given
-        if one.name != "help"
+        if "--help" not in one.opts
         and not (is_asking and one.name in ASKING)
         and (record := one.get_help_record(context)) is not None
     ]

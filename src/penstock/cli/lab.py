@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from penstock.base.errors import OperatorError
-from penstock.cli.asking import FORM
+from penstock.cli.asking import FORM, TABLE
 from penstock.flow.profile import PROFILES, STATIC, profile_named
 from penstock.lab.live import measure, measure_alone
 from penstock.lab.peers import PeerFailed
@@ -87,7 +87,7 @@ def command(
     try:
         for workload, some in run_all(options):
             results += some
-            if form == "text":
+            if form == TABLE:
                 show_all(console, workload, some)
     finally:
         # What has been measured is kept, even if a later run fails or is interrupted.

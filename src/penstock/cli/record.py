@@ -131,7 +131,7 @@ def events(last: int, follow: bool, path: str, form: str) -> None:
         rows = answer["events"] if form == "json" else answer["lines"]
         assert isinstance(rows, list), "the broker answers with a list"
         for row in rows:
-            click.echo(str(row) if form == "text" else msgspec.json.encode(row).decode())
+            click.echo(msgspec.json.encode(row).decode() if form == "json" else str(row))
         wish = {"op": "events", "since": answer["next"]}
         if not follow:
             return

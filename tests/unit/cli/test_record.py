@@ -61,6 +61,8 @@ def test_a_record_is_saved_for_its_owner_and_answers_as_the_broker_does(tmp_path
             assert listed.output == "none were kept\n"
             events = await ask(call, "record", "events", "--format", "json", *place)
             assert json.loads(events.output)["kind"] == "actor_up"
+            in_words = await ask(call, "record", "events", *place)
+            assert in_words.output.endswith("a                            is up\n")
 
     asyncio.run(scenario())
 
