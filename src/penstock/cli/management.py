@@ -78,7 +78,8 @@ def management(
     scheme = "https" if http_cert else "http"
 
     def announce() -> None:
-        click.echo(f" ✔ HTTP     {scheme}://{http_host}:{http_port}/api/")
+        root = f"{scheme}://{http_host}:{http_port}/"
+        click.echo(f" ✔ pages    {root}   RabbitMQ's HTTP API below {root}api/")
         if metrics_port >= 0:
             click.echo(f" ✔ metrics  {scheme}://{http_host}:{metrics_port}/metrics")
 

@@ -4,6 +4,7 @@ time."""
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,15 @@ from penstock.spark.job.query import Queries, interrupts
 from penstock.spark.tables.store import open_store
 
 
+@pytest.fixture
+def _heeded() -> Iterator[None]:
+    """A shell that starts this in the background has Ctrl-C ignored, and Python leaves it so."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_heeded")
 def test_the_first_interrupt_asks_and_the_second_interrupts() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with interrupts() as is_asked:
