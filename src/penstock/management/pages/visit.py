@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.types import Message
 
 from penstock.management.access import Visitor
@@ -63,6 +63,12 @@ class Visit:
             raise not_found()
         request = inner_request(self.request, path or {}, query or {}, body, headers or {})
         answer = await handler(Call(self.shared.services, self.visitor, request))
+        if isinstance(answer, StreamingResponse):
+            pieces = [
+                piece.encode() if isinstance(piece, str) else piece
+                async for piece in answer.body_iterator
+            ]
+            return msgspec.json.decode(b"".join(pieces))
         return msgspec.json.decode(answer.body) if answer.body else None
 
     async def listed(self, handler: Handler, **query: str) -> Row:
