@@ -1,7 +1,8 @@
-"""How the pipeline grows, in smoke mode: every part runs to its end, and counts what it says."""
+"""How the pipeline grows, in smoke mode: it runs to its end, and counts what it says."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,11 +34,14 @@ def test_many_shares_cost_no_more_than_one(tmp_path: Path) -> None:
     assert all(one["facts_dealt_per_event"] < 1.5 for one in found.values())
 
 
+def counted(part: str) -> Any:
+    said = "\n" + output_of("pipeline_growth.py", part, "--smoke")
+    return json.loads(said[said.index("\n{\n") :])[part]
+
+
 @pytest.mark.slow
-def test_every_part_runs_to_its_end() -> None:
-    said = output_of("pipeline_growth.py", "all", "--smoke")
-    found = json.loads(said[said.index("\n{\n") :])
-    assert found["sustained"]["batches"] >= 2
-    assert all(one["jvm_mb"] > 0 for one in found["memory"]["driver"].values())
-    assert found["executors"]["ratio"] > 0
-    assert found["costs"]["steps"]["facts"]["shuffled_bytes"] > 0
+def test_it_counts_what_it_says() -> None:
+    """A session in this machine's processes and a query that follows; `make bench-smoke` plays all
+    parts, those that start clusters as well."""
+    assert counted("sustained")["batches"] >= 2
+    assert counted("costs")["steps"]["facts"]["shuffled_bytes"] > 0

@@ -12,6 +12,7 @@ from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.tables.loading import load_tables
 from penstock.spark.tables.store import open_store
 from tests.conformance.live import penstock_process
+from tests.patience import until
 from tests.spark.marks import IN_SPARK
 from tests.spark.oracle_input import read_events
 from tests.spark.through_amqp import patiently
@@ -92,7 +93,8 @@ def test_a_broker_that_is_away_is_told_in_a_sentence(spark: Any, tmp_path: Path)
         stream = StreamInput(broker.url)
         known = stream.query()
         job = SparkJob(spark, stream, tmp_path / "tables", BUCKET_NS)
-        assert job.update()
+        # The broker writes once a second.
+        until(job.update, "events in the stream")
     stream.query = lambda: known  # type: ignore[method-assign]
     with pytest.raises(InputAway) as fault:
         job.update()
