@@ -225,8 +225,15 @@ def launch(
 def penstock_target(python: str = "", arguments: tuple[str, ...] = ()) -> Target:
     """Penstock from this checkout (`python` empty), or as installed for that interpreter.
 
-    Raises: BrokerFailed when that interpreter cannot import it.
+    python: a path, which may be relative, or a name on the PATH. Raises: BrokerFailed when there is
+    no such program, or it cannot import penstock.
     """
+    if python:
+        found = shutil.which(python)
+        if found is None:
+            raise BrokerFailed(f"{python}: no such program")
+        # Brokers are started in directories of their own. Links stay: they tell a venv.
+        python = os.path.abspath(found)
     interpreter = python or sys.executable
     question = (
         "import sys, pathlib, penstock; "

@@ -14,6 +14,7 @@ from bench.brokers import (
     free_port,
     launch,
     penstock_environment,
+    penstock_target,
     rival_target,
     rss_bytes,
 )
@@ -56,6 +57,17 @@ def test_a_process_that_ends_at_once_is_reported_with_its_words(tmp_path: Path) 
     with pytest.raises(BrokerFailed, match="no such flag"):
         launch("x", "1", command, penstock_environment(False, None), free_port(), directory)
     assert not directory.exists()
+
+
+def test_an_interpreter_may_be_named_as_seen_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BrokerFailed, match=f"{tmp_path}/python cannot import penstock"):
+        penstock_target("./python")
+    with pytest.raises(BrokerFailed, match="nopython: no such program"):
+        penstock_target("./nopython")
 
 
 def test_only_a_checkout_brings_its_own_sources() -> None:
