@@ -28,7 +28,7 @@ from penstock.telemetry.actor_window import (
 from penstock.telemetry.words import kind_of, name_of
 
 CLOSE_NAMES_MAX: Final = 5
-STEP_NAMES: Final = 64
+STEP_NAMES: Final = 32
 STEP_COMPARED: Final = 16
 """Names compared letter by letter in one step."""
 _NAMES_COMPARED_MAX: Final = 2000
@@ -207,10 +207,14 @@ def naming(windows: Mapping[str, ActorWindow]) -> Generator[float, None, dict[st
     if not names.by_address and not names.leases:
         return windows if isinstance(windows, dict) else dict(windows)
     answer: dict[str, ActorWindow] = {}
-    for index, (actor, window) in enumerate(windows.items()):
+    done = 0
+    for actor, window in windows.items():
         shown = names.of(actor)
         answer[shown] = _shown(window, shown, names)
-        if index % STEP_NAMES == STEP_NAMES - 1:
+        # All consumers of a queue may have as many blocks as there are of them.
+        done += 1 + len(window.blocks)
+        if done >= STEP_NAMES:
+            done = 0
             yield 0.0
     return answer
 
@@ -277,6 +281,8 @@ class Names:
 
     def key(self, key: str) -> str:
         """A key of ActorSnapshot.numbers, which may have an id in it."""
+        if ":" not in key:
+            return key
         for prefix in _KEYS_WITH_IDS:
             if key.startswith(prefix):
                 return prefix + self.of(key[len(prefix) :])
@@ -299,7 +305,18 @@ def _shown(window: ActorWindow, actor: str, names: Names) -> ActorWindow:
 
 def _block(block: BlockWindow, names: Names) -> BlockWindow:
     peer = names.of(block.peer)
-    return block if peer == block.peer else replace(block, peer=peer)
+    if peer == block.peer:
+        return block
+    # What dataclasses.replace does, in a fifth of the time.
+    return BlockWindow(
+        peer,
+        block.reason,
+        block.ns,
+        block.closed_ns,
+        block.stops,
+        block.longest_ns,
+        block.since_ns,
+    )
 
 
 def _clean(name: str) -> str:

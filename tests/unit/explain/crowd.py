@@ -13,7 +13,7 @@ from penstock.telemetry.snapshots import (
 )
 
 WINDOW_NS = 10 * NS_PER_S
-CONSUMERS_OF_FIRST = 400
+CONSUMERS_OF_FIRST = 200
 """Consumers of the queue `q00000`, which is full as every tenth is."""
 
 
