@@ -17,7 +17,8 @@ from penstock.explain.consumer_causes import (
 from penstock.explain.dead_letter_causes import LETTERS
 from penstock.explain.explanation import ActorShare, RootCause
 from penstock.explain.remarks import consumers_on
-from penstock.explain.root_causes import debt_of, state_share, sync_time_ns
+from penstock.explain.root_causes import state_share, sync_time_ns
+from penstock.explain.window_index import indexed
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, called, duration, percent, rate
 
@@ -253,10 +254,9 @@ def _about_debt(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[s
     wait = f"let {who} wait for confirms before it publishes more"
     if not cause.root.startswith("conn:"):
         wait = f"raise the limit of {who} if its load is meant to be outstanding at once"
-    found = debt_of(cause.root, windows)
-    if not found:
+    _, most, actor = indexed(windows).debt_of(cause.root)
+    if not actor:
         return (wait,)
-    most, actor = found[0]
     return (
         f"see why {called(actor)} is slow: {amount(most)} messages of {who} are outstanding there",
         wait,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from penstock.explain.window_index import WindowIndex, indexed
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import called, name_of, percent, size
 
@@ -14,40 +15,38 @@ ROOM: Final = 1.5
 
 def about_alarm(alarm: str, detail: str, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
     """Best first. alarm: DISK or MEMORY; detail: of the cause, in words, or ""."""
-    queues = {
-        actor: window.numbers.get("bytes", 0.0)
-        for actor, window in windows.items()
-        if window.kind == "queue" and window.numbers.get("bytes", 0.0) > 0
-    }
+    index = indexed(windows)
     if alarm == DISK:
         free = (f"free space on the broker's disk: {detail}",) if detail else ()
-        return (*free, *_drain(queues)[:1])
-    own = _own_memory(windows, sum(queues.values()))
+        return (*free, *_drain(index)[:1])
+    own = _own_memory(index)
     if own:
         return own
-    if not queues:
+    most = index.largest
+    if not most:
         return ()
-    most = max(queues, key=lambda actor: (queues[actor], actor))
-    rules = windows[most].labels.get("rules", "")
+    rules = index[most].labels.get("rules", "")
     bound = f"bound {called(most)} with x-max-length-bytes so that it cannot recur"
-    return (*_drain(queues), *(() if "max-length-bytes " in rules else (bound,)))
+    return (*_drain(index), *(() if "max-length-bytes " in rules else (bound,)))
 
 
-def _drain(queues: Mapping[str, float]) -> tuple[str, ...]:
-    if not queues:
+def _drain(index: WindowIndex) -> tuple[str, ...]:
+    most = index.largest
+    if not most:
         return ()
-    most = max(queues, key=lambda actor: (queues[actor], actor))
-    share = percent(queues[most] / sum(queues.values()))
+    held = index[most].numbers.get("bytes", 0.0)
+    share = percent(held / index.queue_bytes)
     return (
-        f"consume from or purge {called(most)}: it holds {size(queues[most])}, {share} of what is "
+        f"consume from or purge {called(most)}: it holds {size(held)}, {share} of what is "
         f"in queues (penstock queues purge {name_of(most)})",
     )
 
 
-def _own_memory(windows: Mapping[str, ActorWindow], in_queues: float) -> tuple[str, ...]:
+def _own_memory(windows: WindowIndex) -> tuple[str, ...]:
     """Where emptying every queue would not end the memory alarm: what would."""
     node = windows.get("node")
     level = windows.get(MEMORY)
+    in_queues = windows.queue_bytes
     if node is None or level is None:
         return ()
     used = level.numbers.get("used_bytes", 0.0)
@@ -67,25 +66,18 @@ def _own_memory(windows: Mapping[str, ActorWindow], in_queues: float) -> tuple[s
     )
 
 
-def _in_flight(windows: Mapping[str, ActorWindow], bytes_: float) -> tuple[str, ...]:
+def _in_flight(windows: WindowIndex, bytes_: float) -> tuple[str, ...]:
     """Who has most of what is neither in a queue nor the broker's own."""
-    held = [
-        (window.numbers.get("debt_bytes", 0.0), actor)
-        for actor, window in windows.items()
-        if window.kind == "conn" and window.numbers.get("debt_bytes", 0.0) > 0
-    ]
-    if not held:
+    actor = windows.most_in_debt
+    if not actor:
         return ()
-    most, actor = max(held)
+    most = windows[actor].numbers.get("debt_bytes", 0.0)
     return (
         f"see what {called(actor)} waits for: {size(most)} of {size(bytes_)} that is on its way is "
         f"its work: penstock why connection {called(actor)}",
     )
 
 
-def _counts(windows: Mapping[str, ActorWindow]) -> str:
-    count = {"conn": 0, "chan": 0, "queue": 0}
-    for window in windows.values():
-        if window.kind in count:
-            count[window.kind] += 1
+def _counts(windows: WindowIndex) -> str:
+    count = {kind: len(windows.of_kind(kind)) for kind in ("conn", "chan", "queue")}
     return f"{count['conn']} connections, {count['chan']} channels and {count['queue']} queues"

@@ -9,12 +9,13 @@ More requests in flight help, because one sync answers for all of them (group co
 Without a disk the client goes on while the broker works, so the slower of the two is the limit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Final
 
 from penstock.explain.consumer_causes import GIVEN_COUNT, GIVEN_NS, answer_share
 from penstock.explain.explanation import THROTTLED_SHARE, Wait
 from penstock.explain.root_causes import BUSY_LOOP_SHARE, connection_of, processor_share
+from penstock.explain.window_index import WindowIndex, paced
 from penstock.telemetry.actor_window import SENT, WAIT_MOST, WAITED, ActorWindow
 from penstock.telemetry.answer_times import STAGE_NAMES
 from penstock.telemetry.snapshots import NS_PER_S
@@ -41,6 +42,8 @@ IN_FLIGHT: Final = 20
 """What is proposed to who has fewer than a quarter of it; else four times as many."""
 IN_FLIGHT_MOST: Final = 500
 """Who has more in flight than this needs no more."""
+STEP_WAITS: Final = 16
+"""Connections whose waits are looked at in one step."""
 DISK_SHARE: Final = 0.5
 WORTH: Final = 1.2
 """An advice that promises less than so many times the rate is not given."""
@@ -158,15 +161,18 @@ def waits_long(waits: tuple[Wait, ...]) -> bool:
     return sum(wait.share for wait in waits) >= THROTTLED_SHARE
 
 
-def most_waiting(windows: Mapping[str, ActorWindow]) -> ActorWindow | None:
-    """The connection that waits most for answers to what it publishes, None if none does."""
-    found = []
-    for actor, window in windows.items():
-        if window.kind == "conn" and window.rates.get("published", 0.0) > 0:
+def most_waiting(windows: WindowIndex) -> Generator[float, None, ActorWindow | None]:
+    """The connection that waits most for answers to what it publishes, None if none does. In
+    steps of STEP_WAITS."""
+    most = (0.0, "")
+    for window in paced(windows.of_kind("conn"), STEP_WAITS):
+        if window is None:
+            yield 0.0
+        elif window.rates.get("published", 0.0) > 0:
             waits = waits_of(window)
             if waits_long(waits):
-                found.append((sum(wait.share for wait in waits), actor))
-    return windows[max(found)[1]] if found else None
+                most = max(most, (sum(wait.share for wait in waits), window.actor))
+    return windows.get(most[1])
 
 
 def waiting_publishers(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:

@@ -11,13 +11,15 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.base.steps import whole
 from penstock.explain.alarm_advice import about_alarm
-from penstock.explain.explain import explain
+from penstock.explain.consumer_causes import comparing
+from penstock.explain.explain import explaining
 from penstock.explain.explanation import FREE, THROTTLED, ActorShare
-from penstock.explain.graph_extension import beyond
+from penstock.explain.graph_extension import extending
 from penstock.explain.kinds import WHY_KINDS
-from penstock.explain.memory_forecast import BASE, NODE, forecast
+from penstock.explain.memory_forecast import BASE, NODE, forecasting
 from penstock.explain.naming import naming
 from penstock.explain.render import plain, render
+from penstock.explain.window_index import Least, WindowIndex, emptying, indexed, indexing, paced
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import NS_PER_S
@@ -83,24 +85,36 @@ def explain_memory(
     windows: Mapping[str, ActorWindow], before: Mapping[str, ActorWindow], span_s: float
 ) -> MemoryExplanation:
     """before: how all stood at the start of the window, span_s seconds earlier."""
+    return whole(explaining_memory(indexed(windows), before, span_s))
+
+
+def explaining_memory(
+    windows: WindowIndex, before: Mapping[str, ActorWindow], span_s: float
+) -> Generator[float, None, MemoryExplanation]:
+    """The same in steps."""
     node = windows.get(NODE)
     alarm = windows.get(ALARM)
     numbers = {} if node is None else node.numbers
     used, limit = numbers.get("used_bytes", 0.0), numbers.get("limit_bytes", 0.0)
     held = numbers.get("memory_bytes", 0.0)
-    queues = _largest({a: w.numbers.get("memory_bytes", w.numbers.get("bytes", 0.0))
-                       for a, w in windows.items() if w.kind == "queue"})  # fmt: skip
-    accounts = _largest({a: w.numbers.get("memory_bytes", 0.0) for a, w in windows.items()
-                         if w.kind == "conn"})  # fmt: skip
-    stopped = [
-        ActorShare(w.actor, min(1.0, block.ns / w.window_ns))
-        for w in windows.values()
-        if w.kind == "conn" and w.window_ns > 0
-        for block in w.blocks
-        if block.peer == ALARM and block.ns > 0
-    ]
-    stopped.sort(key=lambda part: (-part.share, part.name))
-    coming = forecast(windows, before, span_s)
+    queues = yield from _largest(windows.of_kind("queue"))
+    accounts = yield from _largest(windows.of_kind("conn"))
+    stopped: Least[ActorShare] = Least(SHOWN)
+    ended_bytes = 0.0
+    for w in paced(windows.of_kind("conn")):
+        if w is None:
+            yield 0.0
+            continue
+        for block in w.blocks if w.window_ns > 0 else ():
+            if block.peer == ALARM and block.ns > 0:
+                part = ActorShare(w.actor, min(1.0, block.ns / w.window_ns))
+                stopped.offer((-part.share, part.name, block.reason), part)
+    for w in paced(windows.of_kind("user")):
+        if w is None:
+            yield 0.0
+        else:
+            ended_bytes += w.numbers.get("ended_bytes", 0.0)
+    coming = yield from forecasting(windows, before, span_s)
     text = f"memory: {size(used)} of {size(limit)} used ({percent(used / limit if limit else 0)})"
     text += "; the alarm is set" if alarm is not None else "; nothing is held for memory"
     return MemoryExplanation(
@@ -113,10 +127,10 @@ def explain_memory(
         alarm is not None,
         1.0 if alarm is not None else 0.0,
         "" if alarm is None else alarm.labels.get("who", ""),
-        tuple(stopped[:SHOWN]),
+        tuple(stopped.rows()),
         queues,
         accounts,
-        round(sum(w.numbers.get("ended_bytes", 0.0) for w in windows.values() if w.kind == "user")),
+        round(ended_bytes),
         coming.growth_bytes_per_s,
         base_bytes=round(min(numbers.get(BASE, used - held), max(0.0, used - held))),
         alarm_in_s=coming.alarm_in_s,
@@ -174,12 +188,22 @@ def _rows(title: str, holdings: tuple[Holding, ...]) -> list[str]:
     ]
 
 
-def _largest(held: Mapping[str, float]) -> tuple[Holding, ...]:
-    total = sum(held.values())
-    names = sorted(held, key=lambda name: (-held[name], name))[:SHOWN]
-    return tuple(
-        Holding(name, round(held[name]), held[name] / total) for name in names if held[name] > 0
-    )
+def _largest(actors: list[ActorWindow]) -> Generator[float, None, tuple[Holding, ...]]:
+    """Those that hold most, in steps."""
+    total = 0.0
+    most: Least[tuple[str, float]] = Least(SHOWN)
+    for window in paced(actors):
+        if window is None:
+            yield 0.0
+            continue
+        numbers = window.numbers
+        # Records of before have no part of what queues share.
+        held = numbers.get("memory_bytes", 0.0)
+        if window.kind == "queue":
+            held = numbers.get("memory_bytes", numbers.get("bytes", 0.0))
+        total += held
+        most.offer((-held, window.actor), (window.actor, held))
+    return tuple(Holding(name, round(held), held / total) for name, held in most.rows() if held > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,22 +248,32 @@ def answering(history: FlightHistory, question: Question) -> Generator[float, No
             "time accounting is switched off on this broker (time_accounting = false), so nothing "
             "is known of who waits for whom; switch it on and restart"
         )
-    prolonged = beyond(look.windows)
-    yield 0.0
-    windows = yield from naming(prolonged)
+    yield from extending(look.windows)
+    named = yield from naming(look.windows)
+    windows = yield from indexing(named)
     # A broker that has just started cannot speak of ten seconds.
     span_s = round(look.span_s, 1) or question.window_s
+    tables = [look.windows, named]
     if kind == "memory":
         start_ns = look.end_ns - round(look.span_s * NS_PER_S)
         before = yield from history.looking(1.0, start_ns)
-        about = explain_memory(windows, before.windows, look.span_s)
-        return WhyAnswer(asdict(about), plain(render_memory(about)), about.exit_status())
-    found = explain(kind, question.name, windows, look.end_ns, min(span_s, question.window_s))
-    plain_data = asdict(found)
-    plain_data["start_ns"] = look.end_ns - round(look.span_s * NS_PER_S)
-    plain_data["end_ns"] = look.end_ns
-    plain_data["waits"] = [wait.plain() for wait in found.waits]
-    return WhyAnswer(plain_data, render(found), found.exit_status())
+        tables.append(before.windows)
+        about = yield from explaining_memory(windows, before.windows, look.span_s)
+        yield 0.0
+        answer = WhyAnswer(asdict(about), plain(render_memory(about)), about.exit_status())
+    else:
+        yield from comparing(windows)
+        window_s = min(span_s, question.window_s)
+        found = yield from explaining(kind, question.name, windows, look.end_ns, window_s)
+        yield 0.0
+        plain_data = asdict(found)
+        plain_data["start_ns"] = look.end_ns - round(look.span_s * NS_PER_S)
+        plain_data["end_ns"] = look.end_ns
+        plain_data["waits"] = [wait.plain() for wait in found.waits]
+        answer = WhyAnswer(plain_data, render(found), found.exit_status())
+    yield from windows.emptying()
+    yield from emptying(tables)
+    return answer
 
 
 def _until_ns(history: FlightHistory, ago_s: float) -> int | None:

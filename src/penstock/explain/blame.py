@@ -10,10 +10,12 @@ deferring grants is what an actor does while it is held. A circle ends where it 
 that holds itself (its own backlog is over the mark, say) is a root.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.base.steps import whole
+from penstock.explain.window_index import WindowIndex, indexed, paced
 from penstock.telemetry.actor_window import ActorWindow
 
 FORWARDS: Final = "forwards"
@@ -21,6 +23,9 @@ FORWARDS: Final = "forwards"
 
 PATH_ACTORS_MAX: Final = 16
 """Actors on one path; at the bound the last one is the root."""
+
+STEP_PATHS: Final = 32
+"""Paths followed in one step."""
 
 SMALLEST_SHARE: Final = 200
 """Less than one part in so many of the subject's blocked time is not followed any further."""
@@ -54,13 +59,24 @@ def follow(subject: str, windows: Mapping[str, ActorWindow]) -> list[Stay]:
 
     Bound: SMALLEST_SHARE paths that go on at each of PATH_ACTORS_MAX steps.
     """
+    return whole(following(subject, windows))
+
+
+def following(
+    subject: str, windows: Mapping[str, ActorWindow]
+) -> Generator[float, None, list[Stay]]:
+    """The same in steps of STEP_PATHS."""
     window = windows.get(subject)
     if window is None:
         return []
     smallest_ns = max(1, window.blocked_ns // SMALLEST_SHARE)
     stays: list[Stay] = []
     open_paths = _onward(window, window.blocked_ns, ())
+    count = 0
     while open_paths:
+        count += 1
+        if count % STEP_PATHS == 0:
+            yield 0.0
         path = open_paths.pop()
         actor, ns = path[-1].peer, path[-1].ns
         is_own = path[-1].who == actor
@@ -85,16 +101,22 @@ def follow(subject: str, windows: Mapping[str, ActorWindow]) -> list[Stay]:
 
 def upstream(root: str, windows: Mapping[str, ActorWindow]) -> set[str]:
     """The actors whose blocked time may lead to `root`: those upstream of it, without it."""
-    holders: dict[str, list[str]] = {}
-    for actor, window in windows.items():
-        for block in window.blocks:
-            if block.ns > 0:
-                holders.setdefault(block.peer or actor, []).append(actor)
+    return whole(going_upstream(root, indexed(windows)))
+
+
+def going_upstream(root: str, index: WindowIndex) -> Generator[float, None, set[str]]:
+    """The same in steps."""
     found: set[str] = set()
     ahead = [root]
+    looked_at = 0
     while ahead:
-        for actor in holders.get(ahead.pop(), ()):
-            if actor not in found:
+        looked_at += 1
+        if looked_at % STEP_PATHS == 0:
+            yield 0.0
+        for actor in paced(index.held_by.get(ahead.pop(), ())):
+            if actor is None:
+                yield 0.0
+            elif actor not in found:
                 found.add(actor)
                 ahead.append(actor)
     found.discard(root)

@@ -1,13 +1,16 @@
 """What a subject's stays come to: one cause for each root and label, and the chain to the first."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Final
 
 from penstock.explain.blame import Stay, Step
 from penstock.explain.explanation import ChainStep, RootCause
 from penstock.explain.root_causes import name_cause
+from penstock.explain.window_index import WindowIndex, paced
 from penstock.telemetry.actor_window import ActorWindow
 
+STEP_STAYS: Final = 8
+"""Stays that are given a name in one step."""
 PARKED: Final = "parked"
 """Reason of a connection whose publishes a channel has parked: its own credit was repaid."""
 LIMIT: Final = "limit"
@@ -18,11 +21,15 @@ _LABELS: Final = {"full": (LIMIT, "full at "), "depth": (DEPTH_LIMIT, "")}
 """By reason of a hold: the label that names its bound, and what stands before it."""
 
 
-def causes_of(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[RootCause]:
-    """One cause for each (root, label), largest first; its path is that of its largest stay."""
+def causes_of(stays: list[Stay], windows: WindowIndex) -> Generator[float, None, list[RootCause]]:
+    """One cause for each (root, label), largest first; its path is that of its largest stay. In
+    steps of STEP_STAYS."""
     total_ns = sum(stay.ns for stay in stays)
     merged: dict[tuple[str, str], RootCause] = {}
-    for stay in stays:
+    for stay in paced(stays, STEP_STAYS):
+        if stay is None:
+            yield 0.0
+            continue
         reason, detail = name_cause(stay, windows)
         key = (stay.root, reason)
         known = merged.get(key)
@@ -37,11 +44,13 @@ def causes_of(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[Roo
 
 
 def chain_to(
-    cause: RootCause, stays: Iterable[Stay], windows: Mapping[str, ActorWindow]
-) -> tuple[ChainStep, ...]:
-    """The links of the largest stay that ended at the cause's root under its label."""
-    for stay in stays:
-        if stay.root == cause.root and name_cause(stay, windows)[0] == cause.reason:
+    cause: RootCause, stays: Iterable[Stay], windows: WindowIndex
+) -> Generator[float, None, tuple[ChainStep, ...]]:
+    """The links of the largest stay that ended at the cause's root under its label. In steps."""
+    for stay in paced(stays, STEP_STAYS):
+        if stay is None:
+            yield 0.0
+        elif stay.root == cause.root and name_cause(stay, windows)[0] == cause.reason:
             return tuple(
                 ChainStep(s.who, s.peer, s.reason, s.ns, _used_credit(s, windows))
                 for s in stay.path

@@ -5,11 +5,13 @@ leased queue it names the group that has the messages, for a stream the group th
 is behind, since when.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Final
 
+from penstock.base.steps import whole
 from penstock.explain.explanation import THROTTLED_SHARE
-from penstock.telemetry.actor_window import ActorWindow
+from penstock.explain.window_index import WindowIndex, indexed, paced
+from penstock.telemetry.actor_window import LEASE, ActorWindow
 from penstock.telemetry.snapshots import NS_PER_S
 from penstock.telemetry.words import amount, called, duration, percent, rate, size
 
@@ -20,11 +22,9 @@ LAG_MESSAGES_MAX: Final = "lag_messages_max"
 LAG_BYTES_MAX: Final = "lag_bytes_max"
 STILL_NS: Final = "still_ns"
 LONG_NS: Final = 60_000_000_000
-LEASE: Final = "lease"
-"""In labels of a consumer that is a lease: what its group is called, `spark query orders`."""
 LEASE_BYTES: Final = "lease_bytes"
 LEASE_NS: Final = "lease_ns"
-"""In numbers of such a consumer: what it holds, and for how long the first of it."""
+"""In numbers of a consumer that is a lease: what it holds, and for how long the first of it."""
 LEASE_DONE: Final = "lease_done"
 """In its numbers too: the first number of its group that is not done with."""
 HELD_NS: Final = "held_ns"
@@ -47,6 +47,9 @@ PAUSED: Final = "paused"
 
 SINGLE_ACTIVE: Final = "single_active"
 """In labels of a queue and its consumers: one of them is given messages, the others stand by."""
+
+CONSUMERS_MANY: Final = 64
+"""Consumers of one queue that are compared in one go, at most."""
 
 GIVEN_BACK_SHARE: Final = 0.5
 """Consumers that give back so much of what they are given do not empty their queue."""
@@ -110,9 +113,7 @@ def _leases(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> list[Act
     if LEASE in window.labels:
         return [window]
     queue = window.labels.get("queue", window.actor)
-    found = [
-        one for one in windows.values() if LEASE in one.labels and one.labels.get("queue") == queue
-    ]
+    found = indexed(windows).leases.get(queue, [])
     return sorted(found, key=lambda one: (-one.numbers.get("unacked", 0.0), one.actor))
 
 
@@ -234,13 +235,34 @@ def _slowest(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> str:
     queue = window.labels.get("queue")
     if queue is None or not window.actor.startswith("consumers:"):
         return ""
-    found = [one for one in windows.values() if one.labels.get("queue") == queue]
-    each = [one for one in found if one.kind == "consumer" and one.actor != window.actor]
-    if not each:
+    index = indexed(windows)
+    if queue not in index.slowest:
+        whole(_looking_for_slowest(queue, index))
+    count, worst = index.slowest[queue]
+    if count == 0:
         return ""
-    worst = max(each, key=lambda one: (held_share(one), ack_time_ns(one), one.actor))
-    which = "" if len(each) == 1 else f"slowest of {len(each)}: "
-    return f" ({which}{called(worst.actor)})"
+    which = "" if count == 1 else f"slowest of {count}: "
+    return f" ({which}{called(worst)})"
+
+
+def comparing(index: WindowIndex) -> Generator[float, None, None]:
+    """Find the slowest consumer of each queue that has many, in steps; of others that is a step."""
+    for one in paced(index.of_queue.items()):
+        if one is None:
+            yield 0.0
+        elif len(one[1]) > CONSUMERS_MANY:
+            yield from _looking_for_slowest(one[0], index)
+
+
+def _looking_for_slowest(queue: str, index: WindowIndex) -> Generator[float, None, None]:
+    count, worst = 0, (0.0, 0, "")
+    for one in paced(index.of_queue.get(queue, ())):
+        if one is None:
+            yield 0.0
+        elif not one.actor.startswith("consumers:"):
+            count += 1
+            worst = max(worst, (held_share(one), ack_time_ns(one), one.actor))
+    index.slowest[queue] = count, worst[2]
 
 
 def consumer_label(window: ActorWindow) -> str:

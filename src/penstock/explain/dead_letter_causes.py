@@ -8,10 +8,11 @@ rejected waits in a backlog, which counts as Q's. The dead letters of a queue ar
 own, whose books say for how long they waited and for whom.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from penstock.explain.window_index import paced
 from penstock.telemetry.actor_window import (
     BACKLOG_BYTES,
     BACKLOG_MOST,
@@ -33,10 +34,13 @@ BACKLOG_SHARE: Final = 0.5
 too deep."""
 
 
-def through_letters(windows: dict[str, ActorWindow]) -> None:
+def through_letters(windows: dict[str, ActorWindow]) -> Generator[float, None, None]:
     """Give queues that are full for their dead letters' sake a block that says so, in place of the
-    one that blames their consumers; the nanoseconds stay."""
-    for letters in list(windows.values()):
+    one that blames their consumers; the nanoseconds stay. In steps."""
+    for letters in paced(windows.values()):
+        if letters is None:
+            yield 0.0
+            continue
         if letters.kind != KIND or letters.blocked_ns == 0:
             continue
         queue = windows.get(letters.labels.get("queue", ""))

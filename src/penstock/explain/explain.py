@@ -3,10 +3,11 @@
 Pure: give it WindowHistory.over(...) of a live broker, or windows rebuilt from an event file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from penstock.base.steps import whole
 from penstock.explain.advice import advise, part_company
 from penstock.explain.answers import (
     about_answers,
@@ -17,7 +18,7 @@ from penstock.explain.answers import (
     waits_long,
     waits_of,
 )
-from penstock.explain.blame import Stay, follow
+from penstock.explain.blame import Stay, following
 from penstock.explain.causes import causes_of, chain_to
 from penstock.explain.consumer_causes import (
     consumer_detail,
@@ -35,7 +36,7 @@ from penstock.explain.explanation import (
     RootCause,
     Wait,
 )
-from penstock.explain.naming import find, nobody_called
+from penstock.explain.naming import finding, naming_close
 from penstock.explain.remarks import (
     Waiting,
     about_mixture,
@@ -45,7 +46,6 @@ from penstock.explain.remarks import (
     mixture_on,
     notes_on,
     sharing,
-    stopped_places,
     unmix,
     waiting,
 )
@@ -57,6 +57,7 @@ from penstock.explain.root_causes import (
     state_share,
 )
 from penstock.explain.victims import cause_at, held_by
+from penstock.explain.window_index import WindowIndex, indexed, paced
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
@@ -80,76 +81,113 @@ def explain(
     when nothing is blocked. now_ns: monotonic, of the newest snapshot. Never raises on a name
     no actor bears: the answer's state is then UNKNOWN, and it lists close names.
     """
+    return whole(explaining(kind, name, indexed(windows), now_ns, window_s))
+
+
+def explaining(
+    kind: str, name: str, windows: WindowIndex, now_ns: int, window_s: float
+) -> Generator[float, None, Explanation]:
+    """The same in steps."""
     if kind in ("publish", "not"):
-        return _explain_publishers(windows, now_ns, window_s)
-    subject = find(kind, name, windows)
+        return (yield from _explain_publishers(windows, now_ns, window_s))
+    subject = yield from finding(kind, name, windows)
     if subject is None:
-        text, close = nobody_called(kind, name, windows)
+        text, close = yield from naming_close(kind, name, windows)
         return Explanation("", "", UNKNOWN, window_s, text, close_names=close)
-    return _explain_actor(windows[subject], windows, now_ns, window_s)
+    return (yield from _explain_actor(windows[subject], windows, now_ns, window_s))
 
 
 def _explain_publishers(
-    windows: Mapping[str, ActorWindow], now_ns: int, window_s: float
-) -> Explanation:
-    publishers = [
-        w
-        for w in windows.values()
-        if w.kind == "conn" and (w.rates.get("published", 0.0) > 0 or w.blocked_ns > 0)
-    ]
-    if not any(w.blocked_share() >= THROTTLED_SHARE for w in publishers):
-        stopped = stopped_places(windows)
-        found = [(waiting(w, stopped), w.actor) for w in windows.values() if w.kind == "conn"]
-        most = max(((one.publishes, who) for one, who in found if one is not None), default=None)
+    windows: WindowIndex, now_ns: int, window_s: float
+) -> Generator[float, None, Explanation]:
+    worst: ActorWindow | None = None
+    count, is_throttled = 0, False
+    for w in paced(windows.of_kind("conn")):
+        if w is None:
+            yield 0.0
+        elif w.rates.get("published", 0.0) > 0 or w.blocked_ns > 0:
+            count += 1
+            is_throttled = is_throttled or w.blocked_share() >= THROTTLED_SHARE
+            if worst is None or _by_trouble(w) < _by_trouble(worst):
+                worst = w
+    if not is_throttled:
+        most = yield from _waits_most(windows)
         if most is not None:
-            return _explain_actor(windows[most[1]], windows, now_ns, window_s)
-    if not publishers:
-        alarms = [called(actor) for actor, w in sorted(windows.items()) if w.kind == "alarm"]
+            return (yield from _explain_actor(most, windows, now_ns, window_s))
+    if worst is None:
+        alarms = sorted(w.actor for w in windows.of_kind("alarm"))
+        alarms = [called(actor) for actor in alarms]
         also = f"; {' and '.join(alarms)} {'is' if len(alarms) == 1 else 'are'} set"
         text = "nothing is blocked: no client publishes"
         return Explanation("", "", FREE, window_s, text + also if alarms else text)
-    waiting_most = most_waiting(windows)
-    publishers.sort(key=lambda w: (-w.blocked_ns, -w.rates.get("published", 0.0), w.actor))
-    worst = publishers[0]
     if worst.blocked_share() >= THROTTLED_SHARE:
-        return _explain_actor(worst, windows, now_ns, window_s)
-    count = len(publishers)
+        return (yield from _explain_actor(worst, windows, now_ns, window_s))
+    waiting_most = yield from most_waiting(windows)
     whom = "the publisher" if count == 1 else f"any of {count} publishers"
     place = longest_stopped(windows)
     if place is None and waiting_most is not None:
         worst = waiting_most
-    answer = _explain_actor(worst, windows, now_ns, window_s)
+    answer = yield from _explain_actor(worst, windows, now_ns, window_s)
     if worst is waiting_most and place is None:
         detail = f", but {answer.text}"
     elif place is None:
         detail = f"; {_at_ease(worst)}"
     else:
-        stop = _stop_of(place, windows, window_s)
+        stop = yield from _stop_of(place, windows, window_s)
         detail = f", but who waits for confirms of {called(place.actor)} waits with it: {stop}"
     return replace(answer, text=f"nothing is blocking {whom}{detail}", unaffected=count)
 
 
+def _by_trouble(publisher: ActorWindow) -> tuple[int, float, str]:
+    """The one that was held longest first."""
+    return -publisher.blocked_ns, -publisher.rates.get("published", 0.0), publisher.actor
+
+
+def _waits_most(windows: WindowIndex) -> Generator[float, None, ActorWindow | None]:
+    """The connection of which most publishes wait where something is stopped, None for none."""
+    most: tuple[float, str] | None = None
+    for one in paced(windows.of_kind("conn")):
+        if one is None:
+            yield 0.0
+            continue
+        found = yield from waiting(one, windows)
+        if found is not None and (most is None or (found.publishes, one.actor) > most):
+            most = (found.publishes, one.actor)
+    return None if most is None else windows[most[1]]
+
+
 def _explain_actor(
-    window: ActorWindow, windows: Mapping[str, ActorWindow], now_ns: int, window_s: float
-) -> Explanation:
+    window: ActorWindow, windows: WindowIndex, now_ns: int, window_s: float
+) -> Generator[float, None, Explanation]:
     share, blocked_ns = window.blocked_share(), window.blocked_ns
     waits = waits_of(window)
     own = own_share(window, waits)
-    stays = follow(window.actor, windows)
-    causes = causes_of(stays, windows)
+    stays = yield from following(window.actor, windows)
+    causes = yield from causes_of(stays, windows)
+    yield 0.0
     if window.kind == "consumer" and blocked_ns == 0:
         share, causes = _consumer_cause(window, windows)
         blocked_ns = sum(cause.ns for cause in causes)
     is_throttled = share >= THROTTLED_SHARE
     held_ns = None if window.since_ns is None else max(0, now_ns - window.since_ns)
+    at = yield from _waits_at(window, windows)
+    is_led = _leads(window, waits, at)
+    if is_throttled:
+        text = _verdict(window, share, window_s, causes)
+    elif is_led:
+        text = about_answers(window, waits, window_s)
+    elif at is None:
+        text = _at_ease(window)
+    else:
+        stop = yield from _stop_of(windows[at.at], windows, window_s)
+        text = f"{about_waiting(window, at, windows)}: {stop}"
+    yield 0.0
     plain = Explanation(
         window.actor,
         _about(window),
         THROTTLED if is_throttled else FREE,
         window_s,
-        _verdict(window, share, window_s, causes)
-        if is_throttled
-        else _unthrottled(window, windows, window_s),
+        text,
         blocked_share=share,
         blocked_ns=blocked_ns,
         stops=window.stops,
@@ -170,26 +208,29 @@ def _explain_actor(
         own_share=own,
         parked_ns=window.parked_ns(),
     )
-    if not is_throttled and _leads(window, waits, windows):
+    yield 0.0
+    if not is_throttled and is_led:
         return replace(plain, suggestions=advise_answers(window, waits, own, windows))
     if not is_throttled:
-        return _as_root(plain, windows)
+        return (yield from _as_root(plain, at, windows))
     if not causes:
         return plain
-    return _with_surroundings(plain, causes, stays, windows)
+    return (yield from _with_surroundings(plain, causes, stays, windows))
 
 
-def _as_root(plain: Explanation, windows: Mapping[str, ActorWindow]) -> Explanation:
+def _as_root(
+    plain: Explanation, found: Waiting | None, windows: WindowIndex
+) -> Generator[float, None, Explanation]:
     """The same of who is not held, but holds others: whom, because of what, and what helps. Or of
     who waits where something is stopped: what stops it, and what helps."""
-    found = _waits_at(windows[plain.subject], windows)
     if found is not None:
-        stops = causes_of(follow(found.at, windows), windows)[:1]
+        stops = (yield from causes_of((yield from following(found.at, windows)), windows))[:1]
         helps = tuple(one for stop in stops for one in advise(stop, windows))
         behind = stops[0] if stops else None
         return replace(plain, behind=behind, suggestions=helps[:SUGGESTIONS_MAX])
-    victims = held_by(plain.subject, plain.subject, windows)
-    cause = cause_at(plain.subject, victims, windows)
+    victims = yield from held_by(plain.subject, plain.subject, windows)
+    cause = yield from cause_at(plain.subject, victims, windows)
+    yield 0.0
     if cause is None:
         return plain
     loaded, owners, owned = loads(cause, windows)
@@ -212,8 +253,8 @@ def _with_surroundings(
     plain: Explanation,
     causes: list[RootCause],
     stays: list[Stay],
-    windows: Mapping[str, ActorWindow],
-) -> Explanation:
+    windows: WindowIndex,
+) -> Generator[float, None, Explanation]:
     """What the first cause adds: its chain, who else it hits, who loads it, what helps; and what
     helps against the second, where that is large."""
     first = causes[0]
@@ -222,8 +263,9 @@ def _with_surroundings(
     if queue is not None:
         # An actor that waits for one consumer waits for all of its queue's.
         root = f"consumers:{name_of(queue)}"
-    victims = held_by(plain.subject, root, windows)
-    hit = {part.name for part in victims}
+    victims = yield from held_by(plain.subject, root, windows)
+    chain = yield from chain_to(first, stays, windows)
+    yield 0.0
     loaded, owners, owned = loads(first, windows)
     shared = sharing(plain.subject, windows)
     mixture = mixture_on(first, windows)
@@ -232,13 +274,11 @@ def _with_surroundings(
     apart = () if is_read else part_company(plain.subject, shared, windows)
     return replace(
         plain,
-        chain=chain_to(first, stays, windows),
+        chain=chain,
         victims=tuple(victims[:VICTIMS_SHOWN]),
         victims_more=max(0, len(victims) - VICTIMS_SHOWN),
-        unaffected=sum(
-            w.kind == "conn" and w.actor not in hit and w.blocked_share() < THROTTLED_SHARE
-            for w in windows.values()
-        ),
+        unaffected=windows.free
+        - sum(windows[part.name].blocked_share() < THROTTLED_SHARE for part in victims),
         loaded=loaded,
         owners=owners,
         owned=owned,
@@ -291,36 +331,22 @@ def _verdict(window: ActorWindow, share: float, window_s: float, causes: list[Ro
     return f"{text}, {percent(cause.share)} of that by {blamed(cause.root, cause.reason)}{detail}"
 
 
-def _unthrottled(window: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:
-    """That an actor is not throttled, or where its publishes wait although it is not."""
-    waits = waits_of(window)
-    if _leads(window, waits, windows):
-        return about_answers(window, waits, window_s)
-    found = _waits_at(window, windows)
-    if found is None:
-        return _at_ease(window)
-    stop = _stop_of(windows[found.at], windows, window_s)
-    return f"{about_waiting(window, found, windows)}: {stop}"
-
-
-def _waits_at(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> Waiting | None:
+def _waits_at(window: ActorWindow, windows: WindowIndex) -> Generator[float, None, Waiting | None]:
     """The stopped place where publishes of one who is not held wait, None if there is none."""
-    return waiting(window, stopped_places(windows)) if window.blocked_ns == 0 else None
+    return (yield from waiting(window, windows)) if window.blocked_ns == 0 else None
 
 
-def _leads(
-    window: ActorWindow, waits: tuple[Wait, ...], windows: Mapping[str, ActorWindow]
-) -> bool:
+def _leads(window: ActorWindow, waits: tuple[Wait, ...], at: Waiting | None) -> bool:
     """Whether its waits say more than that it is not held: what waits where something is stopped
-    has a cause beyond them."""
-    if window.kind not in ("conn", "chan") or not waits_long(waits):
-        return False
-    return window.blocked_ns > 0 or waiting(window, stopped_places(windows)) is None
+    has a cause beyond them. at: of `_waits_at`."""
+    return window.kind in ("conn", "chan") and waits_long(waits) and at is None
 
 
-def _stop_of(place: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:
-    """For how much of the time a queue or channel was stopped, and because of whom."""
-    causes = causes_of(follow(place.actor, windows), windows)
+def _stop_of(
+    place: ActorWindow, windows: WindowIndex, window_s: float
+) -> Generator[float, None, str]:
+    """For how much of the time a queue or channel was stopped, and because of whom. In steps."""
+    causes = yield from causes_of((yield from following(place.actor, windows)), windows)
     return _verdict(place, place.blocked_share(), window_s, causes)
 
 

@@ -12,14 +12,16 @@ has no place. They are inferred from the numbers of the same window, so blame st
 only goes further.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from penstock.base.steps import whole
 from penstock.explain.blame import FORWARDS, split
 from penstock.explain.dead_letter_causes import through_letters
 from penstock.explain.explanation import THROTTLED_SHARE
 from penstock.explain.root_causes import OF_CONSUMERS
+from penstock.explain.window_index import paced
 from penstock.telemetry.actor_window import BOTH_NS, OWED, WAITED, ActorWindow, BlockWindow
 from penstock.telemetry.snapshots import NS_PER_S
 from penstock.telemetry.words import name_of
@@ -44,11 +46,17 @@ def beyond(windows: Mapping[str, ActorWindow]) -> dict[str, ActorWindow]:
     and of connections and channels held for debt, or with parked publishes, have further or other
     blocks."""
     answer = dict(windows)
-    _with_parked(answer)
-    through_letters(answer)
-    _through_clients(answer)
-    _into_sockets(answer)
+    whole(extending(answer))
     return answer
+
+
+def extending(windows: dict[str, ActorWindow]) -> Generator[float, None, None]:
+    """The same in place, in steps."""
+    # No actor comes or goes, so that steps may go through them while they are changed.
+    yield from _with_parked(windows)
+    yield from through_letters(windows)
+    yield from _through_clients(windows)
+    yield from _into_sockets(windows)
 
 
 class Forwarding(NamedTuple):
@@ -63,12 +71,14 @@ class Forwarding(NamedTuple):
 # -- parked publishes ----------------------------------------------------------------------------
 
 
-def _with_parked(windows: dict[str, ActorWindow]) -> None:
+def _with_parked(windows: dict[str, ActorWindow]) -> Generator[float, None, None]:
     """Whose publishes waited counts as held for that time: by whom they waited for, whatever else
     held it then, because what is parked came first."""
-    for actor, window in list(windows.items()):
-        if window.parked:
-            windows[actor] = _parked(window)
+    for one in paced(windows.items()):
+        if one is None:
+            yield 0.0
+        elif one[1].parked:
+            windows[one[0]] = _parked(one[1])
 
 
 def _parked(window: ActorWindow) -> ActorWindow:
@@ -102,13 +112,17 @@ def _cut(blocks: tuple[BlockWindow, ...], ns: int) -> tuple[BlockWindow, ...]:
 # -- through clients -----------------------------------------------------------------------------
 
 
-def _through_clients(windows: dict[str, ActorWindow]) -> None:
-    _waiting_for_confirms(windows)
-    held_channels = _held_channels(windows)
+def _through_clients(windows: dict[str, ActorWindow]) -> Generator[float, None, None]:
+    yield from _waiting_for_confirms(windows)
+    held_channels = yield from _held_channels(windows)
     if not held_channels:
         return
     by_queue: dict[str, list[Forwarding]] = {}
-    for actor, window in list(windows.items()):
+    for each in paced(windows.items()):
+        if each is None:
+            yield 0.0
+            continue
+        actor, window = each
         if window.kind != "consumer" or "channel" not in window.labels:
             continue
         queue = window.labels["queue"]
@@ -118,21 +132,31 @@ def _through_clients(windows: dict[str, ActorWindow]) -> None:
             own_ns = one.held_ns - one.ns
             parts = [(one.channel, FORWARDS, one.ns), ("", "prefetch", own_ns)]
             windows[actor] = _held_by(window, parts)
-    for queue, found in by_queue.items():
+    for pair in paced(by_queue.items()):
+        if pair is None:
+            yield 0.0
+            continue
+        queue, found = pair
         together = windows.get(f"consumers:{name_of(queue)}")
         if together is not None and any(one.ns > 0 for one in found):
             windows[together.actor] = _all_held(together, found)
 
 
-def _waiting_for_confirms(windows: dict[str, ActorWindow]) -> None:
+def _waiting_for_confirms(windows: dict[str, ActorWindow]) -> Generator[float, None, None]:
     """A consumer that acks when its own publish is confirmed has fewer on the way than a closed hop
     needs: its channel waits for the queue of those it publishes to that was stopped longest."""
     acked: dict[str, float] = {}
-    for window in windows.values():
-        if window.kind == "consumer" and window.times.waiting_ns > 0:
-            connection = f"conn:{window.actor.rpartition('@conn:')[2]}"
-            acked[connection] = acked.get(connection, 0.0) + window.rates.get("acked", 0.0)
-    for actor, window in list(windows.items()):
+    for one in paced(windows.values()):
+        if one is None:
+            yield 0.0
+        elif one.kind == "consumer" and one.times.waiting_ns > 0:
+            connection = f"conn:{one.actor.rpartition('@conn:')[2]}"
+            acked[connection] = acked.get(connection, 0.0) + one.rates.get("acked", 0.0)
+    for pair in paced(windows.items()):
+        if pair is None:
+            yield 0.0
+            continue
+        actor, window = pair
         connection = f"conn:{name_of(actor).rpartition('/')[0]}"
         if window.kind != "chan" or window.blocked_ns > 0 or connection not in acked:
             continue
@@ -152,14 +176,21 @@ def _waiting_for_confirms(windows: dict[str, ActorWindow]) -> None:
             windows[actor] = _held_by(window, [(queue, CONFIRMS, ns)])
 
 
-def _held_channels(windows: Mapping[str, ActorWindow]) -> dict[str, list[ActorWindow]]:
+def _held_channels(
+    windows: Mapping[str, ActorWindow],
+) -> Generator[float, None, dict[str, list[ActorWindow]]]:
     """The channels of each connection that publish and were held, most first."""
     answer: dict[str, list[ActorWindow]] = {}
-    for window in windows.values():
-        if window.kind == "chan" and window.blocked_ns > 0:
+    for window in paced(windows.values()):
+        if window is None:
+            yield 0.0
+        elif window.kind == "chan" and window.blocked_ns > 0:
             address = name_of(window.actor).rpartition("/")[0]
             answer.setdefault(f"conn:{address}", []).append(window)
-    for channels in answer.values():
+    for channels in paced(answer.values()):
+        if channels is None:
+            yield 0.0
+            continue
         channels.sort(key=lambda window: (-window.blocked_ns, window.actor))
     return answer
 
@@ -215,16 +246,20 @@ def _held_by(window: ActorWindow, parts: list[tuple[str, str, int]]) -> ActorWin
 # -- into sockets --------------------------------------------------------------------------------
 
 
-def _into_sockets(windows: dict[str, ActorWindow]) -> None:
-    in_debt = [
-        window
-        for window in windows.values()
-        if any(block.reason == "debt" for block in window.blocks)
-    ]
+def _into_sockets(windows: dict[str, ActorWindow]) -> Generator[float, None, None]:
+    in_debt: list[ActorWindow] = []
+    for one in paced(windows.values()):
+        if one is None:
+            yield 0.0
+        elif any(block.reason == "debt" for block in one.blocks):
+            in_debt.append(one)
     if not in_debt:
         return
-    owed = _owed(windows)
-    for window in in_debt:
+    owed = yield from _owed(windows)
+    for window in paced(in_debt, 1):
+        if window is None:
+            yield 0.0
+            continue
         blocks: list[BlockWindow] = []
         for block in window.blocks:
             places = owed.get(block.peer, {}) if block.reason == "debt" else {}
@@ -233,10 +268,15 @@ def _into_sockets(windows: dict[str, ActorWindow]) -> None:
         windows[window.actor] = replace(window, blocks=tuple(blocks))
 
 
-def _owed(windows: Mapping[str, ActorWindow]) -> dict[str, dict[str, float]]:
+def _owed(
+    windows: Mapping[str, ActorWindow],
+) -> Generator[float, None, dict[str, dict[str, float]]]:
     """Bytes each account, with all below it, has waiting at each socket."""
     answer: dict[str, dict[str, float]] = {}
-    for window in windows.values():
+    for window in paced(windows.values()):
+        if window is None:
+            yield 0.0
+            continue
         if window.kind != "conn":
             continue
         place = f"socket:{name_of(window.actor)}"

@@ -9,10 +9,12 @@ room is left for it, and which queues stop growing before.
 A forecast beyond a day from a window of seconds would be a guess, and is none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.base.steps import whole
+from penstock.explain.window_index import paced
 from penstock.telemetry.actor_window import ActorWindow
 
 NODE: Final = "node"
@@ -54,6 +56,13 @@ def forecast(
     windows: Mapping[str, ActorWindow], before: Mapping[str, ActorWindow], span_s: float
 ) -> MemoryForecast:
     """before: the same actors span_s seconds earlier."""
+    return whole(forecasting(windows, before, span_s))
+
+
+def forecasting(
+    windows: Mapping[str, ActorWindow], before: Mapping[str, ActorWindow], span_s: float
+) -> Generator[float, None, MemoryForecast]:
+    """The same in steps."""
     node, old = windows.get(NODE), before.get(NODE)
     if node is None or old is None or span_s <= 0:
         return MemoryForecast()
@@ -68,9 +77,14 @@ def forecast(
         room /= min(max(seen, 1.0), OVERHEAD_MAX)
     if growth <= 0 or room <= 0:
         return MemoryForecast(growth)
-    ramps = _ramps(windows, before, span_s, node.numbers.get(PAGING_BUDGET, 0.0))
+    ramps = yield from _ramps(windows, before, span_s, node.numbers.get(PAGING_BUDGET, 0.0))
     at_s, rate = 0.0, growth
-    for ramp in sorted(ramps, key=lambda one: one.end_s):
+    # In one go: 3 ms for 20,000 queues that grow.
+    ramps.sort(key=lambda one: one.end_s)
+    for ramp in paced(ramps):
+        if ramp is None:
+            yield 0.0
+            continue
         if rate > 0 and room <= rate * (ramp.end_s - at_s):
             break
         room -= rate * (ramp.end_s - at_s)
@@ -95,12 +109,17 @@ def _ramps(
     before: Mapping[str, ActorWindow],
     span_s: float,
     budget: float,
-) -> list[Ramp]:
-    """Of each queue that grows and will stop growing. budget: of all that page, 0 for none."""
+) -> Generator[float, None, list[Ramp]]:
+    """Of each queue that grows and will stop growing, in steps. budget: of all that page, 0 for
+    none."""
     found: list[Ramp] = []
     paging: list[Ramp] = []
     paged_bytes = paged_growth = 0.0
-    for name, window in windows.items():
+    for one in paced(windows.items()):
+        if one is None:
+            yield 0.0
+            continue
+        name, window = one
         if window.kind != "queue":
             continue
         now = window.numbers

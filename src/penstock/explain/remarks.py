@@ -12,8 +12,9 @@ blocked: no gate of its own closes, and it waits by its own choice for confirms.
 in the mailbox of a stopped queue, or in that of the publisher's channel, which has no credit left.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple
 
 from penstock.explain.explanation import (
@@ -25,8 +26,10 @@ from penstock.explain.explanation import (
     ActorShare,
     RootCause,
 )
-from penstock.explain.root_causes import DEBT, connection_of
+from penstock.explain.root_causes import connection_of
+from penstock.explain.window_index import WindowIndex, indexed, paced
 from penstock.telemetry.actor_window import (
+    DEBT,
     DROPPED,
     LOST,
     PARKED,
@@ -40,7 +43,7 @@ from penstock.telemetry.actor_window import (
     STORED,
     ActorWindow,
 )
-from penstock.telemetry.words import amount, called, duration, kind_of, name_of, rate, size
+from penstock.telemetry.words import amount, called, duration, name_of, rate, size
 
 OWNERS_SHOWN: Final = 5
 SHARED_SHOWN: Final = 5
@@ -80,28 +83,26 @@ def sharing(subject: str, windows: Mapping[str, ActorWindow]) -> tuple[ActorShar
     connection = windows.get(subject)
     if connection is None or connection.kind != "conn" or connection.window_ns <= 0:
         return ()
-    prefix = f"chan:{name_of(subject)}/"
     stopped = [block for block in connection.blocks if block not in connection.parked]
     holders = {block.peer for block in stopped if block.peer.startswith("chan:")}
+    ns = sum(block.ns for block in stopped if block.peer in holders)
+    share = min(1.0, ns / connection.window_ns)
+    if share < THROTTLED_SHARE:
+        return ()
     found = []
-    for actor, window in windows.items():
-        if not actor.startswith(prefix) or actor in holders:
+    for actor in indexed(windows).channels.get(subject, ()):
+        window = windows[actor]
+        if actor in holders or window.blocked_share() >= THROTTLED_SHARE:
             continue
-        if window.numbers.get("published", 0.0) > 0 and window.blocked_share() < THROTTLED_SHARE:
-            ns = sum(block.ns for block in stopped if block.peer in holders)
-            share = min(1.0, ns / connection.window_ns)
-            if share >= THROTTLED_SHARE:
-                found.append(ActorShare(actor, share))
+        if window.numbers.get("published", 0.0) > 0:
+            found.append(ActorShare(actor, share))
     found.sort(key=lambda part: (-part.share, part.name))
     return tuple(found[:SHARED_SHOWN])
 
 
 def consumers_on(connection: str, windows: Mapping[str, ActorWindow]) -> list[str]:
     """The consumers that came over `connection`."""
-    end = f"@{connection}"
-    return sorted(
-        actor for actor in windows if kind_of(actor) == "consumer" and actor.endswith(end)
-    )
+    return sorted(indexed(windows).on_connection.get(connection, ()))
 
 
 def _with_prefix(values: Mapping[str, float], prefix: str) -> dict[str, float]:
@@ -130,8 +131,6 @@ _GIVEN_UP: Final = {
     "duplicate": "duplicates",
     "refused": "refused to publishers",
 }
-STOPPED_SHARE: Final = 0.5
-"""A queue that was stopped for less of the window lets no publisher wait for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,34 +295,29 @@ class Waiting(NamedTuple):
     at: str
 
 
-def stopped_places(windows: Mapping[str, ActorWindow]) -> list[ActorWindow]:
-    """Queues and channels that take nothing now, and did not for STOPPED_SHARE of the window."""
-    return [
-        window
-        for window in windows.values()
-        if window.kind in ("queue", "chan")
-        and window.since_ns is not None
-        and window.blocked_share() >= STOPPED_SHARE
-    ]
-
-
-def longest_stopped(windows: Mapping[str, ActorWindow]) -> ActorWindow | None:
+def longest_stopped(windows: WindowIndex) -> ActorWindow | None:
     """The queue that was stopped longest, for STOPPED_SHARE of the window or more, although it may
     take something again just now: a consumer that works in batches stops its queue in between."""
-    stopped = [
-        (window.blocked_share(), window.actor)
-        for window in windows.values()
-        if window.kind == "queue" and window.blocked_share() >= STOPPED_SHARE
-    ]
-    return windows[max(stopped)[1]] if stopped else None
+    return windows.get(windows.longest)
 
 
-def waiting(publisher: ActorWindow, stopped: Iterable[ActorWindow]) -> Waiting | None:
+def waiting(publisher: ActorWindow, windows: WindowIndex) -> Generator[float, None, Waiting | None]:
     """What a connection or channel has handed to a stopped queue, or a connection to a stopped
-    channel of its own; None if nothing."""
-    if publisher.kind not in ("conn", "chan"):
+    channel of its own; None if nothing. In steps."""
+    if publisher.kind not in ("conn", "chan") or not windows.stopped:
         return None
-    most = max((Waiting(_handed(publisher, place), place.actor) for place in stopped), default=None)
+    connection = connection_of(publisher.actor)
+    parked = (key[len(PARKED) :] for key in publisher.numbers if key.startswith(PARKED))
+    most: Waiting | None = None
+    # It has something nowhere else.
+    for actor in paced(
+        chain(windows.debts.get(connection, ()), parked, windows.channels.get(connection, ()))
+    ):
+        if actor is None:
+            yield 0.0
+        elif actor in windows.stopped:
+            one = Waiting(_handed(publisher, windows[actor]), actor)
+            most = one if most is None else max(most, one)
     return most if most is not None and most.publishes > 0 else None
 
 
@@ -331,12 +325,10 @@ def about_waiting(
     publisher: ActorWindow, found: Waiting, windows: Mapping[str, ActorWindow]
 ) -> str:
     """The beginning of a sentence, which goes on with what stops the queue."""
-    channels = f"chan:{name_of(connection_of(publisher.actor))}/"
-    confirms = any(
-        CONFIRMS in window.labels
-        for actor, window in windows.items()
-        if actor.startswith(channels) and publisher.actor in (actor, connection_of(actor))
-    )
+    channels = [publisher.actor]
+    if publisher.kind == "conn":
+        channels = indexed(windows).channels.get(publisher.actor, [])
+    confirms = any(CONFIRMS in windows[actor].labels for actor in channels)
     wait = "publish waits" if found.publishes == 1 else "publishes wait"
     how = " unconfirmed" if confirms else ""
     who = called(publisher.actor)

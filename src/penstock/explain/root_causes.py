@@ -21,7 +21,9 @@ from penstock.explain.consumer_causes import (
 )
 from penstock.explain.dead_letter_causes import EXPIRED, LATE, LETTERS, letters_detail
 from penstock.explain.dead_letter_causes import KIND as LETTER_KIND
+from penstock.explain.window_index import indexed
 from penstock.telemetry.actor_window import (
+    FULL_NS,
     MAIL_SHARE,
     MAILBOX,
     OWED,
@@ -40,10 +42,8 @@ from penstock.telemetry.words import (
     size,
 )
 
-FULL_NS: Final = "full_ns"
-"""In numbers of a store: how long its batch has waited for room; absent while none does."""
 WANTED: Final = "wanted_bytes"
-"""Beside it: how much waits, in bytes; `mailbox` says how many messages."""
+"""Beside FULL_NS: how much waits, in bytes; `mailbox` says how many messages."""
 FULL_STORE: Final = "full_store"
 """In labels of a queue: the store that keeps its messages, while that waits for room."""
 SYNC_NOW_NS: Final = "sync_now_ns"
@@ -70,8 +70,9 @@ def wait_for_room(store: ActorWindow, windows: Mapping[str, ActorWindow]) -> str
 
 def full_stores(windows: Mapping[str, ActorWindow]) -> list[ActorWindow]:
     """Those that wait for room now, the one that has waited longest first."""
-    found = [window for window in windows.values() if FULL_NS in window.numbers]
-    return sorted(found, key=lambda window: (-window.numbers[FULL_NS], window.actor))
+    return sorted(
+        indexed(windows).full, key=lambda window: (-window.numbers[FULL_NS], window.actor)
+    )
 
 
 def full_disk_note(subject: ActorWindow, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
@@ -86,9 +87,6 @@ def full_disk_note(subject: ActorWindow, windows: Mapping[str, ActorWindow]) -> 
         f"keeps its messages in {called(store.actor)}, which waits {wait_for_room(store, windows)}",
     )
 
-
-DEBT: Final = "debt:"
-"""Prefix, in ActorSnapshot.numbers, of the messages an account has outstanding at the actor."""
 
 ACCOUNT_KINDS: Final = frozenset({"conn", "chan", "user", "vhost", "node"})
 
@@ -167,9 +165,8 @@ def does_not_take(window: ActorWindow) -> bool:
 
 def processor_share(windows: Mapping[str, ActorWindow]) -> float:
     """How busy the one thread is that all actors work on, 0..1, without its system calls."""
-    span_ns = max((window.window_ns for window in windows.values()), default=0)
-    busy_ns = sum(window.times.busy_ns for window in windows.values())
-    return min(1.0, busy_ns / span_ns) if span_ns > 0 else 0.0
+    index = indexed(windows)
+    return min(1.0, index.busy_ns / index.span_ns) if index.span_ns > 0 else 0.0
 
 
 def _not_taking(window: ActorWindow) -> tuple[str, str]:
@@ -228,13 +225,6 @@ def delay_detail(window: ActorWindow) -> str:
     return f"{held}; the next is due in {duration(round(numbers['next_due_ns']))}"
 
 
-def debt_of(account: str, windows: Mapping[str, ActorWindow]) -> list[tuple[float, str]]:
-    """Where an account's outstanding messages are: (messages, actor), most first."""
-    key = DEBT + account
-    found = [(w.numbers[key], actor) for actor, w in windows.items() if w.numbers.get(key, 0) > 0]
-    return sorted(found, key=lambda pair: (-pair[0], pair[1]))
-
-
 def _waits_for_consumers(window: ActorWindow) -> bool:
     state = dominant_state(window)
     if state == "waiting":
@@ -246,15 +236,10 @@ def _waits_for_consumers(window: ActorWindow) -> bool:
 def _stops_of(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[int, int]:
     """How often, and for how long in all, the last actor of the path was held by the root."""
     who = stay.path[-2].peer if len(stay.path) > 1 else ""
-    holders = [windows[who]] if who in windows else list(windows.values())
-    stops = 0
-    held_ns = 0
-    for window in holders:
-        for block in window.blocks:
-            if block.peer == stay.root:
-                stops += block.stops
-                held_ns += block.ns
-    return stops, held_ns
+    if who not in windows:
+        return indexed(windows).holds.get(stay.root, (0, 0))
+    blocks = [block for block in windows[who].blocks if block.peer == stay.root]
+    return sum(block.stops for block in blocks), sum(block.ns for block in blocks)
 
 
 def _is_short(stops: int, held_ns: int) -> bool:
@@ -344,10 +329,8 @@ def debt_detail(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> str:
             word = "" if unit == "bytes" else " messages"
             parts.append(f"{shown(numbers.get(f'debt_{unit}', 0.0))}{word} outstanding, limit "
                          f"{shown(high)}{word}")  # fmt: skip
-    found = debt_of(window.actor, windows)
-    if found:
-        total = sum(messages for messages, _ in found)
-        most, actor = found[0]
+    total, most, actor = indexed(windows).debt_of(window.actor)
+    if actor:
         parts.append(
             f"{amount(total)} messages outstanding, {amount(most)} of them in {called(actor)}"
         )

@@ -18,6 +18,7 @@ from penstock.explain.graph_extension import beyond
 from penstock.explain.naming import named
 from penstock.explain.render import clock_time, plain
 from penstock.explain.root_causes import name_cause
+from penstock.explain.window_index import indexed
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET
 from penstock.telemetry.flight import FlightHistory
@@ -72,7 +73,7 @@ def columns(history: FlightHistory, columns_max: int) -> list[TimeSlice]:
         at = rounds.index(end_ns)
         start_ns = rounds[max(0, at - step)]
         windows = part.over((end_ns - start_ns) / NS_PER_S, end_ns)
-        found.append(TimeSlice(start_ns, end_ns, named(beyond(windows))))
+        found.append(TimeSlice(start_ns, end_ns, indexed(named(beyond(windows)))))
     return found
 
 
@@ -158,7 +159,7 @@ def _scale(kept: Sequence[TimeSlice], wall_ns: int, left: int) -> str:
 def summary(record: FlightRecord, width: int) -> str:
     """The whole page, lines of at most about `width` characters where names allow it."""
     wall_ns = record.header.wall_ns - record.header.mono_ns
-    windows = named(beyond(whole_windows(record)))
+    windows = indexed(named(beyond(whole_windows(record))))
     lines = [*_head(record, windows), ""]
     lines += _causes(windows)
     lines += _alarms(record)

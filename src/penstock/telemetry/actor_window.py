@@ -47,6 +47,15 @@ BOTH_NS: Final = "both_ns"
 SENT: Final = "sent:"
 """Prefix of the messages an account has handed to an actor, cumulative too."""
 
+DEBT: Final = "debt:"
+"""Prefix, in ActorSnapshot.numbers, of the messages an account has outstanding at the actor."""
+
+FULL_NS: Final = "full_ns"
+"""In numbers of a store: how long its batch has waited for room; absent while none does."""
+
+LEASE: Final = "lease"
+"""In labels of a consumer that is a lease: what its group is called, `spark query orders`."""
+
 STORED: Final = "stored:"
 """Prefix of the bytes of an account that rest in a queue which is over its depth mark."""
 

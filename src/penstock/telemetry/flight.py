@@ -24,9 +24,10 @@ COARSE_EVERY: Final = 10
 @dataclass(frozen=True, slots=True)
 class FlightWindow:
     """Every actor during one window. end_ns: monotonic, the round it ends at; span_s: how long it
-    really is, the asked length to the nearest round, or what there is. No actor before a round."""
+    really is, the asked length to the nearest round, or what there is. No actor before a round.
+    The dict is of whoever asked, who may change it."""
 
-    windows: Mapping[str, ActorWindow]
+    windows: dict[str, ActorWindow]
     end_ns: int
     span_s: float
 

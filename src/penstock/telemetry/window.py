@@ -218,12 +218,12 @@ class WindowHistory:
         # In the very first round nothing came before: whole lives are all there is.
         has_start = newest_ns > self._at_ns[0]
         answer: dict[str, ActorWindow] = {}
-        for index, (actor, trail) in enumerate(list(self._trails.items())):
+        for index, trail in enumerate(list(self._trails.values())):
             if index % STEP_WINDOWS == STEP_WINDOWS - 1:
                 yield 0.0
             window = _window_of(trail, start_ns, newest_ns, has_start)
             if window is not None:
-                answer[actor] = window
+                answer[window.actor] = window
         return start_ns, answer
 
     def one(self, actor: str, start_ns: int, end_ns: int) -> ActorWindow | None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.base.steps import whole
 from penstock.explain.dead_letter_causes import through_letters
 from penstock.explain.explain import explain
 from penstock.explain.graph_extension import beyond
@@ -35,7 +36,7 @@ def source(reason: str, ms: int = 10_000, bytes_: float = 100.0) -> ActorWindow:
 
 def blocks_of(*windows: ActorWindow) -> list[tuple[str, str, int]]:
     world = scene(*windows)
-    through_letters(world)
+    whole(through_letters(world))
     queue = world["queue:/q"]
     assert sum(block.ns for block in queue.blocks) == queue.blocked_ns
     return [(block.peer, block.reason, block.ns // MS) for block in queue.blocks]

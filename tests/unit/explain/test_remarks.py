@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.base.steps import whole
 from penstock.explain.explain import explain
 from penstock.explain.explanation import OUTSTANDING, SENT_EVER, SENT_NOW, ActorShare, RootCause
 from penstock.explain.remarks import (
@@ -18,6 +19,7 @@ from penstock.explain.remarks import (
     waiting,
 )
 from penstock.explain.render import render
+from penstock.explain.window_index import indexed
 from penstock.telemetry.actor_window import (
     PARKED,
     PARKED_BYTES,
@@ -336,7 +338,8 @@ def test_what_is_parked_on_the_disk_is_told_apart_and_why_the_disk_takes_none() 
 def test_what_is_parked_waits_where_its_queue_is_stopped() -> None:
     windows = scene(
         actor("conn:a", numbers=PARKING),
-        actor("queue:/slow", (0, 0, 9, 0), held("store:/", 9), numbers={"debt:conn:a": 400.0}),
-    )
-    found = waiting(windows["conn:a"], [windows["queue:/slow"]])
+        actor("queue:/slow", (0, 0, 9, 0), held("store:/", 9), numbers={"debt:conn:a": 400.0},
+              since_ns=1),
+    )  # fmt: skip
+    found = whole(waiting(windows["conn:a"], indexed(windows)))
     assert found == (4400.0, "queue:/slow")

@@ -22,6 +22,7 @@ from penstock.broker.settings.ledger import level_of
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_groups import StreamGroups
 from penstock.explain.naming import Names
+from penstock.explain.window_index import paced
 from penstock.flow.account import REASON, Account
 from penstock.protocol.content import Message
 from penstock.queues.entry import content_bytes, is_stub
@@ -31,6 +32,7 @@ from penstock.streams.reader_groups import lowest
 SORTS: Final = ("size", "name")
 STEP_QUEUES: Final = 256
 STEP_PAGES: Final = 32
+STEP_MESSAGES: Final = 128
 NO_PATH: Final = ("",)
 """Above the node's."""
 LOOKED_AT = 20_000
@@ -57,17 +59,19 @@ class Paged:
         self.bytes += bytes_
 
 
-def paged_in(queue: QueueActor, found: dict[Cause, Paged]) -> None:
+def paged_in(queue: QueueActor, found: dict[Cause, Paged]) -> Steps[None]:
     """Add what `queue` has on the disk and not in memory to `found`, by cause. Of very many stubs,
-    which are on their way there, every so-manieth is looked at."""
+    which are on their way there, every so-manieth is looked at. In steps of STEP_MESSAGES."""
     messages = queue.messages
     for origin, count, bytes_ in messages.in_pieces():
         found.setdefault(origin, Paged()).add(count, count, bytes_)
     stubs = int(messages.paged_count() - messages.pieces_count())
     if stubs > 0:
         step = max(1, -(-stubs // LOOKED_AT))
-        for message in messages.ready_messages(step):
-            if is_stub(message):
+        for message in paced(messages.ready_messages(step), STEP_MESSAGES):
+            if message is None:
+                yield 0.0
+            elif is_stub(message):
                 size = int(content_bytes(message))
                 found.setdefault(message.origin, Paged()).add(0, step, step * size)
 
@@ -79,7 +83,7 @@ def paged_by_page(broker: Broker) -> Steps[dict[Account, Paged]]:
         if queue is None:
             yield 0.0
         else:
-            paged_in(queue, causes)
+            yield from paged_in(queue, causes)
     found: dict[Account, Paged] = {}
     for origin, mine in causes.items():
         page: Account | None = listed(origin, broker.node_account)
@@ -302,11 +306,16 @@ def queue_causes(
             add(0, lane.origin, count, int(lane.in_flight_bytes) + count * MESSAGE_OVERHEAD_BYTES)
     in_memory = int(queue.messages.ready_count() - queue.messages.pieces_count())
     step = max(1, -(-in_memory // LOOKED_AT))
-    for message in queue.messages.ready_messages(step):
+    # As they are now: messages that are delivered while these are counted may count twice.
+    pieces = queue.messages.in_pieces()
+    for message in paced(queue.messages.ready_messages(step), STEP_MESSAGES):
+        if message is None:
+            yield 0.0
+            continue
         add(1, message.origin, step, step * _whole_bytes(message))
         if is_stub(message):
             add(PAGED, message.origin, step, 0)
-    for origin, messages, bytes_ in queue.messages.in_pieces():
+    for origin, messages, bytes_ in pieces:
         add(1, origin, messages, bytes_)
         add(PAGED, origin, messages, 0)
     for one in _unanswered(broker, queue):
@@ -353,19 +362,21 @@ def _queue(broker: Broker, name: str) -> Steps[QueueActor]:
 
 def _unanswered(broker: Broker, queue: QueueActor) -> Iterator[Message | None]:
     """Deliveries are kept by channels, so all of these are looked at, if there is anything. None
-    after each channel."""
+    after each channel and STEP_MESSAGES deliveries of one, which are those it has now."""
     if queue.unacked_count == 0:
         return
     for connection in list(broker.connections.values()):
         for channel in list(connection.channels.values()):
-            for entries in (channel.table.old.values(), channel.table.entries):
-                for delivery in entries:
-                    if delivery is not None and _is_of(delivery.queue, queue):
-                        yield delivery.message
+            entries = [*channel.table.old.values(), *channel.table.entries]
+            for index, delivery in enumerate(entries, 1):
+                if delivery is not None and _is_of(delivery.queue, queue):
+                    yield delivery.message
+                if index % STEP_MESSAGES == 0:
+                    yield None
             yield None
-    for leased_from, leased in broker.leases.held():
-        if leased_from is queue:
-            yield from (one.message for one in leased)
+    leases = [leased for leased_from, leased in broker.leases.held() if leased_from is queue]
+    for leased in leases:
+        yield from paced([one.message for one in leased], STEP_MESSAGES)
 
 
 def _is_of(client: object, queue: QueueActor) -> bool:

@@ -3,74 +3,113 @@
 The shares are those of the windows `penstock why` answers from; causes are its words.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers_flow import ConsumerRow, Frame, PublisherRow, TopQueue
 from penstock.broker.broker import Broker
-from penstock.explain.consumer_causes import ack_time_ns, queue_detail
-from penstock.explain.explain import explain
+from penstock.explain.blame import following
+from penstock.explain.causes import causes_of
+from penstock.explain.consumer_causes import ack_time_ns, comparing, queue_detail
+from penstock.explain.window_index import Least, WindowIndex, indexing, paced
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import called, name_of
 
 NS_PER_MS: Final = 1_000_000
 
 
+class _Table:
+    """The rows of one kind that come first, of those that were looked at."""
+
+    def __init__(self, sort: str, limit: int, rate: str, number: str = "") -> None:
+        """rate: what rows are ordered by; number: of two alike the one with more of it is first."""
+        self.first: Least[ActorWindow] = Least(limit)
+        self._sort, self._rate, self._number = sort, rate, number
+
+    def offer(self, window: ActorWindow, share: float) -> None:
+        """share: of the window in which it was held."""
+        self.first.offer(self._key(window, share), window)
+
+    def more(self) -> int:
+        """Rows that are left out."""
+        return max(0, self.first.count - self.first.limit)
+
+    def _key(self, window: ActorWindow, share: float) -> tuple[float | str, ...]:
+        speed = _rate(window, self._rate)
+        if self._sort == "name":
+            return 0.0, 0.0, 0.0, window.actor
+        if self._sort == "rate":
+            return -speed, 0.0, 0.0, window.actor
+        # Shares within one percent are alike; then the one with more to do comes first.
+        return -round(share, 2), -window.numbers.get(self._number, 0.0), -speed, window.actor
+
+
 def frame(
     broker: Broker, windows: Mapping[str, ActorWindow], window_s: float, sort: str, limit: int
-) -> Frame:
-    """windows: under the names people know; sort: of TOP_SORTS; limit: rows of each table, 1.. ."""
+) -> Steps[Frame]:
+    """In steps. windows: under the names people know; sort: of TOP_SORTS; limit: rows of each
+    table, 1.. ."""
     now_ns = broker.clock.monotonic_ns()
-    by_kind: dict[str, list[ActorWindow]] = {"conn": [], "queue": [], "consumer": []}
-    for window in windows.values():
-        if window.kind in by_kind and not window.actor.startswith("consumers:"):
-            by_kind[window.kind].append(window)
-    connections, queues, consumers = by_kind["conn"], by_kind["queue"], by_kind["consumer"]
-    publishers = [w for w in connections if _rate(w, "published") > 0 or w.blocked_ns > 0]
-    _order(publishers, sort, "published", ActorWindow.blocked_share)
-    _order(queues, sort, "published", ActorWindow.blocked_share, "ready")
-    _order(consumers, sort, "delivered", _held_share)
-
-    def cause(kind: str, window: ActorWindow) -> str:
-        return _cause(kind, window, windows, now_ns, window_s)
-
-    return Frame(
+    index = yield from indexing(windows)
+    yield from comparing(index)
+    publishers = _Table(sort, limit, "published")
+    queues = _Table(sort, limit, "published", "ready")
+    consumers = _Table(sort, limit, "delivered")
+    throttled, in_rate, out_rate = 0, 0.0, 0.0
+    for w in paced(index.of_kind("conn")):
+        if w is None:
+            yield 0.0
+            continue
+        throttled += w.blocked_share() >= 0.05
+        in_rate += _rate(w, "published")
+        if _rate(w, "published") > 0 or w.blocked_ns > 0:
+            publishers.offer(w, w.blocked_share())
+    for w in paced(index.of_kind("queue")):
+        if w is None:
+            yield 0.0
+            continue
+        out_rate += _rate(w, "delivered")
+        queues.offer(w, w.blocked_share())
+    for w in paced(index.of_kind("consumer")):
+        if w is None:
+            yield 0.0
+        elif not w.actor.startswith("consumers:"):
+            consumers.offer(w, _held_share(w))
+    published: list[PublisherRow] = []
+    for w in publishers.first.rows():
+        published.append(_publisher(w, (yield from _cause(w, index))))
+        yield 0.0
+    kept: list[TopQueue] = []
+    for w in queues.first.rows():
+        kept.append(_queue(w, (yield from _cause(w, index))))
+        yield 0.0
+    taken: list[ConsumerRow] = []
+    for one in paced(consumers.first.rows()):
+        if one is None:
+            yield 0.0
+        else:
+            taken.append(_consumer(one))
+    answer = Frame(
         profile=broker.profile.name,
         uptime_s=(now_ns - broker.started_ns) / 1e9,
-        window_s=max((w.window_ns for w in windows.values()), default=0) / 1e9,
-        connections=len(connections),
-        throttled=sum(w.blocked_share() >= 0.05 for w in connections),
-        in_rate=sum(_rate(w, "published") for w in connections),
-        out_rate=sum(_rate(w, "delivered") for w in queues),
+        window_s=index.span_ns / 1e9,
+        connections=len(index.of_kind("conn")),
+        throttled=throttled,
+        in_rate=in_rate,
+        out_rate=out_rate,
         used_bytes=broker.memory_used_bytes,
         limit_bytes=broker.memory_high_bytes,
         alarms=sorted(name_of(source) for source in broker.alarms),
-        publishers=[_publisher(w, cause) for w in publishers[:limit]],
-        publishers_more=max(0, len(publishers) - limit),
-        queues=[_queue(w, cause) for w in queues[:limit]],
-        queues_more=max(0, len(queues) - limit),
-        consumers=[_consumer(w) for w in consumers[:limit]],
-        consumers_more=max(0, len(consumers) - limit),
+        publishers=published,
+        publishers_more=publishers.more(),
+        queues=kept,
+        queues_more=queues.more(),
+        consumers=taken,
+        consumers_more=consumers.more(),
     )
-
-
-def _order(
-    rows: list[ActorWindow],
-    sort: str,
-    rate: str,
-    share: Callable[[ActorWindow], float],
-    number: str = "",
-) -> None:
-    def key(window: ActorWindow) -> tuple[float, float, float, str]:
-        speed = _rate(window, rate)
-        if sort == "name":
-            return 0.0, 0.0, 0.0, window.actor
-        if sort == "rate":
-            return -speed, 0.0, 0.0, window.actor
-        # Shares within one percent are alike; then the one with more to do comes first.
-        return -round(share(window), 2), -window.numbers.get(number, 0.0), -speed, window.actor
-
-    rows.sort(key=key)
+    yield from index.emptying()
+    return answer
 
 
 def _rate(window: ActorWindow, name: str) -> float:
@@ -85,17 +124,11 @@ def _share(window: ActorWindow, ns: int) -> float:
     return min(1.0, ns / window.window_ns) if window.window_ns > 0 else 0.0
 
 
-def _cause(
-    kind: str,
-    window: ActorWindow,
-    windows: Mapping[str, ActorWindow],
-    now_ns: int,
-    window_s: float,
-) -> str:
+def _cause(window: ActorWindow, windows: WindowIndex) -> Steps[str]:
     """What held it most: the cause's word and where, `consumer at queue /orders`."""
     if window.blocked_ns == 0:
         return ""
-    causes = explain(kind, window.actor, windows, now_ns, window_s).causes
+    causes = yield from causes_of((yield from following(window.actor, windows)), windows)
     if not causes:
         return ""
     first = causes[0]
@@ -106,21 +139,20 @@ def _cause(
     return f"{first.reason} at {called(first.root)}"
 
 
-def _publisher(window: ActorWindow, cause: Callable[[str, ActorWindow], str]) -> PublisherRow:
+def _publisher(window: ActorWindow, cause: str) -> PublisherRow:
     return PublisherRow(
         name_of(window.actor),
         window.state,
         _rate(window, "published"),
         window.blocked_share(),
         window.longest_ns / NS_PER_MS,
-        cause("connection", window),
+        cause,
     )
 
 
-def _queue(window: ActorWindow, cause: Callable[[str, ActorWindow], str]) -> TopQueue:
+def _queue(window: ActorWindow, why: str) -> TopQueue:
     numbers = window.numbers
     ready = int(numbers.get("ready", 0))
-    why = cause("queue", window)
     if why == "" and ready > 0:
         why = queue_detail(window).partition(";")[0]
     return TopQueue(

@@ -10,11 +10,11 @@ from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.answers import CONFIRMS, RETURN
-from penstock.explain.root_causes import DEBT
 from penstock.flow.hop import Hop
 from penstock.protocol.methods.codec import METHODS
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.telemetry.actor_window import (
+    DEBT,
     MAILBOX,
     OWED,
     PARKED,

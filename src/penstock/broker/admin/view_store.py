@@ -8,10 +8,10 @@ from penstock.broker.store.group_commit import GroupCommit
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_store import StreamStore
-from penstock.explain.root_causes import DEBT, FULL_NS, REPLICAS, SYNC_NOW_NS, WANTED
+from penstock.explain.root_causes import REPLICAS, SYNC_NOW_NS, WANTED
 from penstock.storage.layout.files import SyncTotals
 from penstock.streams.log import NO_BOUND
-from penstock.telemetry.actor_window import SYNC_NS, SYNCS
+from penstock.telemetry.actor_window import DEBT, FULL_NS, SYNC_NS, SYNCS
 from penstock.telemetry.snapshots import ActorSnapshot
 
 

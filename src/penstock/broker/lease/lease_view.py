@@ -3,8 +3,9 @@
 from penstock.broker.lease.lease_actor import LeaseSink
 from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.explain.consumer_causes import LEASE, LEASE_BYTES, LEASE_DONE, LEASE_NS
+from penstock.explain.consumer_causes import LEASE_BYTES, LEASE_DONE, LEASE_NS
 from penstock.queues.consumers import Consumer
+from penstock.telemetry.actor_window import LEASE
 from penstock.telemetry.snapshots import ActorSnapshot
 from penstock.telemetry.words import duration
 

@@ -11,6 +11,7 @@ from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import QueueCounts, Status
 from penstock.broker.broker import Broker
 from penstock.explain.asking import Question, answering
+from penstock.explain.window_index import emptying
 from penstock.server.control import questions_connections as connections
 from penstock.server.control import questions_flow as flow
 from penstock.server.control import questions_limits as limits
@@ -177,9 +178,9 @@ class Questions:
             )
         look = yield from self.history.looking(window_s)
         windows = look.windows
-        answer = found(Request(self.broker, fields, self.run_soon, lambda _: windows, self.history))
-        if isinstance(answer, Generator):
-            return (yield from answer)
+        reply = found(Request(self.broker, fields, self.run_soon, lambda _: windows, self.history))
+        answer: object = (yield from reply) if isinstance(reply, Generator) else reply
+        yield from emptying((windows,))
         return answer
 
     def is_change(self, fields: dict[str, object]) -> bool:

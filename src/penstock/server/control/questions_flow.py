@@ -24,6 +24,7 @@ from penstock.broker.admin.answers_flow import EDGE_SORTS, TOP_SORTS, Frame
 from penstock.broker.admin.flow_ledger import SORTS as LEDGER_SORTS
 from penstock.broker.admin.flow_ledger import accounts, queue_causes
 from penstock.explain.naming import names_in_steps, naming
+from penstock.explain.window_index import emptying
 from penstock.server.control.request import Request
 
 WINDOW_S_MAX: Final = 60.0
@@ -96,11 +97,9 @@ def top(request: Request) -> Steps[Frame]:
     if not isinstance(window_s, int | float) or not 0 < window_s <= WINDOW_S_MAX:
         raise OperatorError(f"window of {window_s} s: must be above 0 and at most {WINDOW_S_MAX:g}")
     windows = yield from naming(request.windows(float(window_s)))
-    yield 0.0
-    return flow_top.frame(
-        request.broker,
-        windows,
-        float(window_s),
-        request.one_of("sort", TOP_SORTS),
-        request.limit(),
+    sort = request.one_of("sort", TOP_SORTS)
+    answer = yield from flow_top.frame(
+        request.broker, windows, float(window_s), sort, request.limit()
     )
+    yield from emptying((windows,))
+    return answer

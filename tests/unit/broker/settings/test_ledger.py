@@ -6,7 +6,12 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.limits import USER_PAGES
 from penstock.base.steps import whole
-from penstock.broker.admin.flow_ledger import LOOKED_AT, ledger_rows, queue_causes
+from penstock.broker.admin.flow_ledger import (
+    LOOKED_AT,
+    STEP_MESSAGES,
+    ledger_rows,
+    queue_causes,
+)
 from penstock.broker.admin.paging import Pager
 from penstock.broker.settings.ledger import (
     CONNECTION,
@@ -172,6 +177,8 @@ def test_a_long_queue_is_looked_at_in_part() -> None:
     (row,) = answer.rows
     assert answer.is_estimate and abs(row.messages - 2 * LOOKED_AT) <= 3
     assert row.bytes // row.messages == exact.rows[0].bytes
+    steps = sum(1 for _ in queue_causes(bed.broker, "q", "size", Names({}), Pager(9)))
+    assert steps >= LOOKED_AT // 2 // STEP_MESSAGES
 
 
 def test_a_ledger_without_a_broker_adopts_a_profile() -> None:
