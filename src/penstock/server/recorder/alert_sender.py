@@ -25,9 +25,10 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 import penstock
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.alarm.alerts import Alert, AlertPacer, tell_nobody
 from penstock.broker.broker import Broker
-from penstock.explain.asking import Question, ask_why
+from penstock.explain.asking import Question, answering
 from penstock.telemetry.flight import FlightHistory
 
 NS_PER_MS: Final = 1_000_000
@@ -142,18 +143,20 @@ class AlertSender:
         if self.targets.is_any():
             broker.alarm_manager.tell = self.pacer.note
 
-    def round_ended(self) -> None:
-        """A round of snapshots is complete: what has happened since the last one is sent now."""
+    def sending(self) -> Steps[None]:
+        """A round of snapshots is complete: what has happened since the last one is sent now. In
+        steps, which end before the next round begins."""
         self._look_at_the_last()
         alert = self.pacer.due(self.broker.clock.monotonic_ns(), self._future is None)
         if alert is None:
             return
-        body = json.dumps(self.body(alert), ensure_ascii=False).encode("utf-8", "replace")
+        found = yield from self.body(alert)
+        body = json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
         self.sent += 1
         self._future = self._thread.submit(send_alert, self.targets, alert.title, alert.text, body)
 
-    def body(self, alert: Alert) -> dict[str, object]:
-        """What is sent: see docs/alarms.md."""
+    def body(self, alert: Alert) -> Steps[dict[str, object]]:
+        """What is sent, see docs/alarms.md, in steps."""
         wall_ns = self.broker.clock.wall_ns()
         found: dict[str, object] = {
             "alert": alert.title,
@@ -164,7 +167,7 @@ class AlertSender:
             "withheld": alert.withheld,
         }
         try:
-            answer = ask_why(self.history, Question("memory"))
+            answer = yield from answering(self.history, Question("memory"))
         except OperatorError as error:
             return found | {"why_memory": None, "why_memory_text": str(error)}
         return found | {"why_memory": answer.explanation, "why_memory_text": answer.text}

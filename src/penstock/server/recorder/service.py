@@ -155,6 +155,9 @@ class RecorderService:
             yield None
         yield from self.history.ending()
         yield from self.totals.ending(self._round_ns)
+        self._end()
+        for _ in self.alerts.sending():
+            yield None
 
     def _slice(self) -> None:
         steps = self._steps
@@ -174,7 +177,6 @@ class RecorderService:
         self.longest_slice_ns = max(self.longest_slice_ns, clock.monotonic_ns() - begin_ns)
         if is_over:
             self._steps = None
-            self._end()
         else:
             self._timer = self.loop.call_later(GAP_S, self._again)
 
@@ -191,7 +193,6 @@ class RecorderService:
             del self.incidents[: len(self.incidents) + 1 - INCIDENTS_KEPT.default]
             self.incidents.append(self._keep(why, LAST_S))
             self.broker.note(f"flight record kept ({why}): penstock record list")
-        self.alerts.round_ended()
 
     # -- records ---------------------------------------------------------------------------------
 
