@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+from penstock.sweep.choices import EVENTS
 from penstock.sweep.grid import Grid, points_of
-from penstock.sweep.point import EVENTS, key_of
+from penstock.sweep.point import key_of
 from penstock.sweep.run import run_point
 from tests.spark.marks import IN_SPARK
 

@@ -15,7 +15,6 @@ import click
 import penstock
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.server.cluster.member_files import single_fault
 
 if TYPE_CHECKING:
     from penstock.server.cluster.member import MemberNode
@@ -74,6 +73,8 @@ def ran_as_member(config: Config, in_cluster: dict[str, object]) -> bool:
     """Run a node of a cluster until Ctrl-C, and return True, where one is asked for.
     Raises: OperatorError; also where a single broker is, and the directory is a node's."""
     if not in_cluster and not config.cluster_coordinator:
+        from penstock.server.cluster.member_files import single_fault
+
         wrong = single_fault(Path(config.data_dir)) if config.data_dir else ""
         if wrong:
             raise OperatorError(wrong)

@@ -6,27 +6,26 @@ import sys
 import time
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import penstock
-from penstock.base.config import Config
+from penstock.base.config import LOG_FORMATS, LOG_LEVELS, Config
 from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.broker.actors.syncing import ALWAYS, MODES
 from penstock.broker.session.access import is_loopback
 from penstock.cli.cluster_options import cluster_options, ran_as_member
 from penstock.cli.management import management_options
-from penstock.cli.token_maker import token_maker
 from penstock.flow.profile import PROFILES
 from penstock.server.boot.config_file import read_config
-from penstock.server.boot.log_lines import FORMATS, LEVELS
-from penstock.server.boot.node import Node
-from penstock.server.boot.node import serve as run_node
 from penstock.server.machine.build import COMPILED, build_kind, build_words
 from penstock.server.machine.machine import process_age_s
 from penstock.server.machine.service_manager import tell_ready
 from penstock.server.net.tls_endpoint import NEEDED
+
+if TYPE_CHECKING:
+    from penstock.server.boot.node import Node
 
 NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a restart"
 KEPT = "what is durable or persistent, policies, limits, users"
@@ -67,8 +66,8 @@ SLOWER = "messages cost about five times as much (docs/install.md)"
 )
 @click.option("--control", default=None, help="Path of the control socket.")
 @click.option("--log-file", default=None, help="File for the log.  [default: standard error]")
-@click.option("--log-level", default=None, type=click.Choice(LEVELS), help="[default: info]")
-@click.option("--log-format", default=None, type=click.Choice(FORMATS), help="[default: text]")
+@click.option("--log-level", default=None, type=click.Choice(LOG_LEVELS), help="[default: info]")
+@click.option("--log-format", default=None, type=click.Choice(LOG_FORMATS), help="[default: text]")
 @cluster_options
 @management_options
 def serve(
@@ -125,6 +124,9 @@ def serve(
     if ran_as_member(config, in_cluster):
         return
     started = time.monotonic()
+    # The broker, which nobody waits for who asks for help only.
+    from penstock.cli.token_maker import token_maker
+    from penstock.server.boot.node import serve as run_node
 
     announce = partial(_announce, config_path, started)
     asyncio.run(run_node(config, announce, token_maker(config), written))
@@ -132,7 +134,7 @@ def serve(
     click.echo(f"stopped; {kept}")
 
 
-def _announce(path: str, started: float, node: Node) -> None:
+def _announce(path: str, started: float, node: "Node") -> None:
     """Say what runs, and where. path: of the file with settings; started: monotonic seconds."""
     python = ".".join(str(part) for part in sys.version_info[:3])
     seconds = max(process_age_s(), time.monotonic() - started)
@@ -160,7 +162,7 @@ def _settings(path: str, given: dict[str, object]) -> Config:
     return replace(config, **{"data_dir": config.data_dir or DATA_DIR, **said})
 
 
-def _say_places(node: Node, seconds: float) -> None:
+def _say_places(node: "Node", seconds: float) -> None:
     """Where clients and commands come. seconds: how long it took until they may."""
     host, path = node.config.host, node.config.control_socket
     shown = f"[{host}]" if ":" in host else host
@@ -174,7 +176,7 @@ def _say_places(node: Node, seconds: float) -> None:
         click.echo(f" ✔ control  {node.control.path}   penstock why {where}")
 
 
-def _say_naked(node: Node) -> None:
+def _say_naked(node: "Node") -> None:
     """What anybody in the network could do: read along, or log in with a known password."""
     config = node.config
     if is_loopback(config.host):
@@ -204,7 +206,7 @@ def _say_open(path: str, config: Config) -> None:
         )
 
 
-def _say_events(node: Node) -> None:
+def _say_events(node: "Node") -> None:
     """Where flow events can be read."""
     writers = node.events
     if writers is not None and writers.file is not None:
@@ -214,7 +216,7 @@ def _say_events(node: Node) -> None:
         click.echo(f" ✔ events   stream {actor.name} in vhost {actor.vhost}")
 
 
-def _say_kept(node: Node) -> None:
+def _say_kept(node: "Node") -> None:
     """What outlives this run, and what came back from the one before."""
     if node.keeping is None:
         click.echo(f" ! {NOT_KEPT}")

@@ -15,7 +15,6 @@ from penstock.cli.asking import FORM, PAGE_ROWS, print_json
 from penstock.cli.tables import RED, columns, console, more, say, show, table
 from penstock.server.boot.config_file import read_config
 from penstock.server.control.control_client import ask, find_control
-from penstock.server.control.questions_store import stats_row
 from penstock.server.disk.offline_store import OfflineStores, OneStore, mend_catalogue, taken
 from penstock.storage.check.findings import Finding, Findings
 from penstock.telemetry.words import size
@@ -81,6 +80,8 @@ def stats(data: str, config_path: str, form: str, port: int, control: str) -> No
     if port or control:
         rows = _asked(control or find_control(port))
     else:
+        from penstock.server.control.questions_store import stats_row
+
         with _stores(data, config_path).held() as found:
             rows = [
                 stats_row(

@@ -17,10 +17,11 @@ from penstock.lab.result import BIN_S, Result, fair_shares, is_growing, jain
 from penstock.lab.workload import ConsumerSpec, PublisherSpec, QueueSpec, Workload
 from penstock.lab.world import READ_BYTES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.sweep.choices import FLUID
 from penstock.sweep.fluid import UNLIMITED, Crowd, Fluid, Queues, Reals, Rules, Wholes
 from penstock.sweep.fluid_latency import Waits, WatchedPublishers, add_confirms, add_deliveries
 from penstock.sweep.load import CHAINS, FAN_IN, chain, rates_of, workload_of
-from penstock.sweep.point import FLUID, Point
+from penstock.sweep.point import Point
 
 STEP_S: Final = 0.002
 STEP_MANY_S: Final = 0.005

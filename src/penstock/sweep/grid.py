@@ -15,13 +15,13 @@ from penstock.base.quantities import parse_window
 from penstock.flow.credit import Window
 from penstock.flow.profile import profile_named
 from penstock.lab.workload import WORKLOADS, Workload
+from penstock.sweep.choices import DEFAULT_CONNECTIONS, EVENTS, FLUID
 from penstock.sweep.load import CHAINS, FAN_IN, chain, workload_of
-from penstock.sweep.point import EVENTS, FLUID, Point, model_of
+from penstock.sweep.point import Point, model_of
 
 EVENTS_MAX: Final = 100
 CONNECTIONS_MAX: Final = 1_000_000
 POINTS_MAX: Final = 1_000_000
-DEFAULT_CONNECTIONS: Final = 8
 
 
 def can_be_fluid(workload: Workload, profile: str) -> bool:

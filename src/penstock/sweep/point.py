@@ -15,9 +15,6 @@ from penstock.lab.model import INTERPRETED, LOOPBACK
 from penstock.lab.result import Result
 from penstock.lab.workload import Workload
 
-EVENTS: Final = "events"
-FLUID: Final = "fluid"
-ENGINES: Final = (EVENTS, FLUID)
 Key = tuple[str | int | float, ...]
 TEXT: Final = "string"
 WHOLE: Final = "int64"

@@ -14,8 +14,9 @@ from penstock.lab.result import Result
 from penstock.lab.run import config_of, simulate, simulate_alone
 from penstock.lab.workload import Workload
 from penstock.simulation.machine.faults import LawBroken
+from penstock.sweep.choices import EVENTS
 from penstock.sweep.load import workload_of
-from penstock.sweep.point import EVENTS, Point, Row, failed_row, row_of
+from penstock.sweep.point import Point, Row, failed_row, row_of
 
 
 def run_point(point: Point) -> Row:

@@ -17,8 +17,9 @@ from penstock.base.quantities import show_bytes
 from penstock.lab.result import percentile
 from penstock.lab.score import LATENCY_FLOOR_MS, MEMORY_FLOOR_BYTES
 from penstock.lab.table import ms, new_table, size
+from penstock.sweep.choices import EVENTS, FLUID
 from penstock.sweep.front import Ratios, SettingSummary
-from penstock.sweep.point import EVENTS, FLUID, Key, Row, key_of
+from penstock.sweep.point import Key, Row, key_of
 
 MEASURES: Final = {
     "throughput_per_s": ("throughput", 1.0),

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from penstock.base.errors import OperatorError
+from penstock.sweep.choices import AUTO, DELTA, PARQUET
 from penstock.sweep.point import SCHEMA, Key, Row, key_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DELTA: Final = "delta"
-PARQUET: Final = "parquet"
-AUTO: Final = "auto"
 FOLDER: Final = "rows"
 _UNFINISHED: Final = "unfinished-"
 

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.base.errors import OperatorError
-from penstock.cli.lab import chosen_profiles, chosen_workloads, command
+from penstock.cli.lab import command
+from penstock.cli.lab_run import chosen_profiles, chosen_workloads
 from penstock.flow.profile import PROFILES
 from penstock.lab.plots import write_plots
 from penstock.lab.workload import WORKLOADS

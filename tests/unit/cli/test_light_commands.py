@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from penstock.cli.main import COMMANDS
+
 SHARED = {
     *("penstock", "penstock.base", "penstock.base.errors", "penstock.base.printable"),
     *("penstock.cli", "penstock.cli.asking", "penstock.cli.main"),
@@ -52,6 +54,12 @@ def test_status_imports_a_handful(command: str) -> None:
 def test_other_commands_import_no_broker() -> None:
     found = imported_by(*LIGHT)
     assert not found & {"penstock.broker.broker", "asyncio", "rich", "http.client", "ssl"}
+
+
+def test_no_command_loads_what_only_its_work_needs() -> None:
+    found = imported_by(*COMMANDS)
+    heavy = {"penstock.broker.broker", "numpy", "pyarrow", "pandas", "pyspark", "pika"}
+    assert not found & heavy
 
 
 def test_the_broker_for_tests_imports_no_commands() -> None:

@@ -12,8 +12,10 @@ pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
-from penstock.cli.sweep import command, seeds_of
-from penstock.sweep.tables import FOLDER, PARQUET, RowTable
+from penstock.cli.sweep import command
+from penstock.cli.sweep_run import seeds_of
+from penstock.sweep.choices import PARQUET
+from penstock.sweep.tables import FOLDER, RowTable
 from tests.patience import until
 
 TINY = (

@@ -8,10 +8,11 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
+from penstock.sweep.choices import EVENTS, FLUID
 from penstock.sweep.fluid import UNLIMITED, Crowd, Fluid, Queues, Rules
 from penstock.sweep.fluid_latency import IDLE_MS
 from penstock.sweep.grid import Grid, points_of
-from penstock.sweep.point import EVENTS, FLUID, Row
+from penstock.sweep.point import Row
 from penstock.sweep.run import run_point
 from penstock.sweep.show import bands
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.sweep.choices import EVENTS, FLUID
 from penstock.sweep.grid import CONNECTIONS_MAX, Grid, points_of
-from penstock.sweep.point import EVENTS, FLUID
 
 SMALL = Grid(("slow-consumer",), ("penstock", "static-50"), seeds=(1, 2))
 

@@ -8,8 +8,9 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
+from penstock.sweep.choices import AUTO, DELTA, PARQUET
 from penstock.sweep.point import Point, Row, failed_row
-from penstock.sweep.tables import AUTO, DELTA, FOLDER, PARQUET, RowTable, table_of
+from penstock.sweep.tables import FOLDER, RowTable, table_of
 
 HAS_DELTA = find_spec("deltalake") is not None
 KINDS = [

@@ -16,13 +16,11 @@ from typing import Final, TextIO
 import msgspec
 
 from penstock.base.clock import Clock
-from penstock.base.config import Config
+from penstock.base.config import LOG_FORMATS, LOG_LEVELS, Config
 from penstock.base.errors import OperatorError
 from penstock.base.printable import printable
 from penstock.broker.broker import Log
 
-LEVELS: Final = ("debug", "info", "warning", "error")
-FORMATS: Final = ("text", "json")
 EVENTS_PER_S: Final = 20
 """Of each kind."""
 NS_PER_S: Final = 1_000_000_000
@@ -42,7 +40,7 @@ class _Kind:
 
 class LineLog(Log):
     """stream: where lines go, flushed one by one; clock: wall time; level: the lowest that is
-    written; form: of FORMATS."""
+    written; form: of LOG_FORMATS."""
 
     def __init__(
         self, stream: TextIO, clock: Clock, level: str = "info", form: str = "text"
@@ -55,10 +53,13 @@ class LineLog(Log):
 
     def set_up(self, level: str, form: str) -> None:
         """From now on. Raises: OperatorError."""
-        for name, value, known in (("log_level", level, LEVELS), ("log_format", form, FORMATS)):
+        for name, value, known in (
+            ("log_level", level, LOG_LEVELS),
+            ("log_format", form, LOG_FORMATS),
+        ):
             if value not in known:
                 raise OperatorError(f"{name} = '{value}' is none of {', '.join(known)}")
-        self.level = LEVELS.index(level)
+        self.level = LOG_LEVELS.index(level)
         self.is_json = form == "json"
 
     def open(self, path: str) -> None:
@@ -92,7 +93,7 @@ class LineLog(Log):
 
     def event(self, kind: str, text: str, fields: Mapping[str, object] = NOTHING) -> None:
         level = "warning" if kind.endswith(".error") else "info"
-        if self.level > LEVELS.index(level):
+        if self.level > LOG_LEVELS.index(level):
             return
         second = self.clock.wall_ns() // NS_PER_S
         seen = self._kinds.setdefault(kind, _Kind())
@@ -126,7 +127,7 @@ class LineLog(Log):
             self._line(f"    {printable(line)}")
 
     def _write(self, level: str, text: str, kind: str, fields: Mapping[str, object]) -> None:
-        if LEVELS.index(level) < self.level:
+        if LOG_LEVELS.index(level) < self.level:
             return
         ms = self.clock.wall_ns() // 1_000_000
         shown = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000))
