@@ -509,6 +509,19 @@ def test_settings_connections_and_definitions(managed: Managed, guest: Person) -
     file = guest.get("/definitions")
     assert "attachment" in file.headers["content-disposition"]
     assert '"users"' in file.text
+    back = guest.do("import-definitions", definitions=file.text)
+    assert back.status == 200 and "imported: " in back.flash
+    queue = '{"name": "brought", "vhost": "/", "durable": true, "auto_delete": false}'
+    guest.do("import-definitions", definitions=f'{{"queues": [{queue[:-1]}, "arguments": {{}}}}]}}')
+    assert api(managed, "/queues/%2F/brought")["durable"] is True
+    for wrong, words in (
+        ("", "choose a file"),
+        ("[]", "no JSON object"),
+        ('{"queues": 1}', "queues"),
+    ):
+        refused = guest.do("import-definitions", definitions=wrong)
+        assert refused.status == 400 and words in refused.flash, refused.flash
+    guest.do("delete-queue", vhost="/", name="brought")
 
 
 def test_faults_have_the_texts_of_the_broker(managed: Managed, guest: Person) -> None:

@@ -51,7 +51,7 @@ def window(managed: Managed, tmp_path: Path) -> Iterator[Browser]:
         yield found
 
 
-def test_a_person_watches_and_acts(managed: Managed, window: Browser) -> None:
+def test_a_person_watches_and_acts(managed: Managed, window: Browser, tmp_path: Path) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(managed.broker.url))
     channel = connection.channel()
     try:
@@ -85,6 +85,7 @@ def test_a_person_watches_and_acts(managed: Managed, window: Browser) -> None:
         every_page_fits(managed, window)
         colours_can_be_chosen(window)
         old_bookmarks_lead_on(managed, window)
+        a_file_can_be_imported(managed, window, tmp_path)
         # By keyboard: the search is one key away.
         window.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: '/'}))")
         assert window.run("return document.activeElement.name") == "q"
@@ -92,6 +93,24 @@ def test_a_person_watches_and_acts(managed: Managed, window: Browser) -> None:
         window.wait_for("password")
     finally:
         connection.close()
+
+
+def a_file_can_be_imported(managed: Managed, window: Browser, folder: Path) -> None:
+    """What is chosen is shown in the field before it is sent."""
+    file = folder / "definitions.json"
+    file.write_text('{"vhosts": [{"name": "imported"}]}', encoding="utf-8")
+    window.open(f"{managed.base}/users")
+    window.run("document.querySelectorAll('details.form').forEach(one => { one.open = true })")
+    window.write("input[type=file]", str(file))
+    end = time.monotonic() + PATIENCE_S
+    field = "return document.querySelector('[name=definitions]').value"
+    while "imported" not in window.run(field):
+        assert time.monotonic() < end, "the file's text is not in the field"
+        time.sleep(0.05)
+    window.click("form[action='/do/import-definitions'] button")
+    window.wait_for("imported: 1 vhosts")
+    window.open(f"{managed.base}/vhosts")
+    window.wait_for("imported")
 
 
 def wait_for_tile(window: Browser, name: str, value: str) -> None:

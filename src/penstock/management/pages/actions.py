@@ -11,13 +11,15 @@ from penstock.management.errors import bad_request
 from penstock.management.pages.html import address
 from penstock.management.pages.views import queue_page
 from penstock.management.pages.visit import Form, Visit, goto, object_in, whole_in
-from penstock.management.requests import Handler
+from penstock.management.requests import Call, Handler
 from penstock.management.resources import connections, exchanges, flow, policies, queues, users
 
 MESSAGES_MAX: Final = 50
 """That a page shows at once."""
 SHOWN_BYTES: Final = 4_096
 """Of a message's body."""
+NOTES_MAX: Final = 3
+"""Remarks on an import that a page shows; `penstock definitions import` shows all."""
 
 
 def _nothing(_form: Form) -> Row:
@@ -123,6 +125,8 @@ def _guards(form: Form) -> Row:
 
 
 NAMED_POLICY: Final = {"vhost": "vhost", "name": "name"}
+
+
 ACTIONS: Final[dict[str, Action]] = {
     "declare-queue": Action(
         queues.declare, QUEUE, "queue {name} is there", TO_QUEUE, body=_queue_body
@@ -336,6 +340,26 @@ async def publish(visit: Visit, form: Form) -> Response:
     return goto(_back(address("/exchange", vhost=where["vhost"], name=form.get("name", "")))(form))
 
 
+async def import_definitions(visit: Visit, form: Form) -> Response:
+    """Says what came, and what the broker has to remark."""
+    visit.visitor.need_administrator()
+    if form.get("definitions", "").strip() == "":
+        raise bad_request("definitions: choose a file, or paste one")
+    call = Call(visit.shared.services, visit.visitor, visit.request)
+    definitions = object_in(form, "definitions")
+    answer = await call.change("definitions", "import", definitions=definitions)
+    visit.shared.samples.forget()
+    came = ", ".join(f"{count} {what}" for what, count in answer["imported"].items() if count)
+    visit.session.tell(f"imported: {came or 'nothing'}")
+    for note in answer["notes"][:NOTES_MAX]:
+        visit.session.tell(note, True)
+    return goto("/users")
+
+
 Special = Callable[[Visit, Form], Awaitable[Response]]
-SPECIAL: Final[dict[str, Special]] = {"get-messages": get_messages, "publish": publish}
+SPECIAL: Final[dict[str, Special]] = {
+    "get-messages": get_messages,
+    "publish": publish,
+    "import-definitions": import_definitions,
+}
 """Actions that answer more than that they were done."""

@@ -114,7 +114,17 @@ function old_address() {
   }
 }
 
+// A file's text goes into the field beside it, where it can be looked at before it is sent.
+function files(input) {
+  const field = input.form.elements[input.dataset.into];
+  input.closest("label").hidden = false;
+  input.addEventListener("change", async () => {
+    if (input.files.length === 1) field.value = await input.files[0].text();
+  });
+}
+
 old_address();
+document.querySelectorAll("input[type=file][data-into]").forEach(files);
 follow(document.getElementById("live"));
 themes(document.getElementById("theme"));
 // "/" goes to the search, as on many pages.
