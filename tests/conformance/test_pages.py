@@ -38,6 +38,7 @@ PAGES: Final = {
     "/accounts": "in progress",
     "/settings": "credit.channel_queue",
     "/nodes": "Listeners",
+    "/events": "the newest first",
     "/users": "guest",
     "/user?name=guest": "administrator",
     "/vhosts": "Virtual hosts",
@@ -48,7 +49,7 @@ PAGES: Final = {
     "/search?q=amq.t": "amq.topic",
 }
 """Each page, and what it says also where there is nothing to show."""
-FOR_MONITORS: Final = ("/flow", "/why", "/alarms", "/accounts", "/settings", "/nodes")
+FOR_MONITORS: Final = ("/flow", "/why", "/alarms", "/events", "/accounts", "/settings", "/nodes")
 FOR_ADMINISTRATORS: Final = ("/users", "/user?name=guest", "/definitions")
 
 

@@ -16,7 +16,16 @@ from tests.patience import PATIENCE_S
 HOSTILE: Final = "<img src=x onerror=document.title='hit'>"
 PAGES: Final = (
     *("/", "/flow", "/why", "/connections", "/channels", "/exchanges", "/queues", "/streams"),
-    *("/alarms", "/accounts", "/settings", "/nodes", "/users", "/user?name=guest", "/vhosts"),
+    *(
+        "/alarms",
+        "/events",
+        "/accounts",
+        "/settings",
+        "/nodes",
+        "/users",
+        "/user?name=guest",
+        "/vhosts",
+    ),
     *("/vhost?name=/", "/policies", "/limits", "/search?q=o", "/queue?vhost=/&name=orders"),
     *("/exchange?vhost=/&name=amq.topic",),
 )

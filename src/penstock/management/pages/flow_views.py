@@ -13,6 +13,7 @@ from penstock.management.pages.visit import View, Visit
 
 EDGES_MAX: Final = 200
 TOP_MAX: Final = 200
+EVENTS_SHOWN: Final = 200
 SHOWN_MAX: Final = 20
 WINDOW_S: Final = 10.0
 WINDOW_S_MAX: Final = 600.0
@@ -106,6 +107,13 @@ async def alarms(visit: Visit) -> Response:
     return await visit.page("alarms.html", alarms=answer["alarms"], memory=memory, record=record)
 
 
+async def events(visit: Visit) -> Response:
+    """What happened lately, the newest first."""
+    visit.visitor.need_monitor()
+    answer = await visit.shared.samples.ask({"op": "events", "last": EVENTS_SHOWN})
+    return await visit.page("events.html", lines=answer["lines"][::-1])
+
+
 async def settings(visit: Visit) -> Response:
     """Settings of flow control: what they are now, and when they go back."""
     visit.visitor.need_monitor()
@@ -118,5 +126,6 @@ VIEWS: Final[dict[str, View]] = {
     "/why": why,
     "/accounts": accounts,
     "/alarms": alarms,
+    "/events": events,
     "/settings": settings,
 }

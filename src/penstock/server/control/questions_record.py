@@ -8,14 +8,16 @@ from base64 import b64encode
 from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.broker.actors.cooperative import Steps
 from penstock.explain.naming import Names
 from penstock.explain.render import event_line
+from penstock.explain.window_index import emptying
 from penstock.server.control.request import Request
 from penstock.server.recorder.service import LAST_S, RecorderService
-from penstock.telemetry.events import Event
 
 PART_BYTES: Final = 262_144
 EVENTS_MAX: Final = 1000
+STEP_EVENTS: Final = 64
 
 
 class RecordQuestions:
@@ -82,8 +84,8 @@ class RecordQuestions:
         part = data[offset : offset + PART_BYTES]
         return {"is_ready": True, "bytes": len(data), "data": b64encode(part).decode("ascii")}
 
-    def events(self, request: Request) -> dict[str, object]:
-        """Events from the ring: `since`, a sequence, or the last `last` of them. Raises:
+    def events(self, request: Request) -> Steps[dict[str, object]]:
+        """Events from the ring: `since`, a sequence, or the last `last` of them, in steps. Raises:
         OperatorError."""
         recorder = self.service.broker.recorder
         if recorder.capacity == 0:
@@ -94,16 +96,19 @@ class RecordQuestions:
                 raise OperatorError(f"{last!r} is not a number of events")
             since = max(recorder.dropped, recorder.next_seq - last)
         events = recorder.since(since, EVENTS_MAX)
-        return {
-            "next": events[-1].seq + 1 if events else max(since, recorder.next_seq),
-            "events": [event.plain() for event in events],
-            "lines": self._lines(events),
-        }
-
-    def _lines(self, events: list[Event]) -> list[str]:
-        if not events:
-            return []
-        names = Names(self.service.history.over(1.0))
-        clock = self.service.broker.clock
-        wall_ns = clock.wall_ns() - clock.monotonic_ns()
-        return [event_line(event, wall_ns + event.t_ns, names) for event in events]
+        next_seq = events[-1].seq + 1 if events else max(since, recorder.next_seq)
+        plain: list[object] = []
+        lines: list[str] = []
+        if events:
+            look = yield from self.service.history.looking(1.0)
+            names = Names({})
+            yield from names.reading(look.windows)
+            yield from emptying((look.windows,))
+            clock = self.service.broker.clock
+            wall_ns = clock.wall_ns() - clock.monotonic_ns()
+            for index, event in enumerate(events, 1):
+                plain.append(event.plain())
+                lines.append(event_line(event, wall_ns + event.t_ns, names))
+                if index % STEP_EVENTS == 0:
+                    yield 0.0
+        return {"next": next_seq, "events": plain, "lines": lines}
