@@ -190,7 +190,8 @@ class Installation:
         if not python_of(self.wishes.environment).exists():
             make_environment(self.wishes.environment)
         stamp = BUILD_ENVIRONMENT / ".packages"
-        wanted = "\n".join(self.wishes.build_requirements)
+        # Of another Python it would make wheels for that one.
+        wanted = "\n".join((sys.version, *self.wishes.build_requirements))
         if not stamp.is_file() or stamp.read_text() != wanted:
             # Without a pip of its own, which takes longer to make than all the rest.
             venv.create(BUILD_ENVIRONMENT, clear=True, with_pip=False, symlinks=True)

@@ -48,9 +48,9 @@ from bench.outside.whatif_loads import (  # noqa: E402
 )
 from penstock.base.errors import OperatorError  # noqa: E402
 from penstock.base.quantities import parse_bytes  # noqa: E402
-from penstock.cli.replay import decode_packed  # noqa: E402
 from penstock.cli.whatif_run import current_bytes  # noqa: E402
 from penstock.server.control.control_client import control_path  # noqa: E402
+from penstock.telemetry.record_file import decode_packed  # noqa: E402
 from penstock.whatif.observe import observe  # noqa: E402
 
 BAND_GOAL: Final = 0.90

@@ -29,6 +29,11 @@ class Page:
     text: str
 
     @property
+    def data(self) -> bytes:
+        """A file, as it was sent."""
+        return self.text.encode("utf-8", "surrogateescape")
+
+    @property
     def location(self) -> str:
         return str(self.headers.get("location", ""))
 
@@ -83,7 +88,9 @@ class Person:
         said = {key.replace("_", "-"): value for key, value in headers.items()}
         request = Request(self.base + path, body, said)
         with self._opener.open(request, timeout=PATIENCE_S) as answer:
-            return Page(answer.status, answer.headers, answer.read().decode())
+            return Page(
+                answer.status, answer.headers, answer.read().decode("utf-8", "surrogateescape")
+            )
 
     def log_in(self, user: str = "guest", password: str = "guest", **more: str) -> Page:
         return self.post("/login", {"user": user, "password": password, **more})

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.explain.asking import Question, ask_why
+from penstock.telemetry.record_file import decode_packed
 from tests.conformance.http_contract import call
 from tests.conformance.http_live import Managed, managed_broker
 from tests.conformance.person import Page, Person
@@ -39,6 +41,7 @@ PAGES: Final = {
     "/settings": "credit.channel_queue",
     "/nodes": "Listeners",
     "/events": "the newest first",
+    "/records": "Take one now",
     "/users": "guest",
     "/user?name=guest": "administrator",
     "/vhosts": "Virtual hosts",
@@ -49,7 +52,16 @@ PAGES: Final = {
     "/search?q=amq.t": "amq.topic",
 }
 """Each page, and what it says also where there is nothing to show."""
-FOR_MONITORS: Final = ("/flow", "/why", "/alarms", "/events", "/accounts", "/settings", "/nodes")
+FOR_MONITORS: Final = (
+    "/flow",
+    "/why",
+    "/alarms",
+    "/events",
+    "/records",
+    "/accounts",
+    "/settings",
+    "/nodes",
+)
 FOR_ADMINISTRATORS: Final = ("/users", "/user?name=guest", "/definitions")
 
 
@@ -523,6 +535,36 @@ def test_settings_connections_and_definitions(managed: Managed, guest: Person) -
         refused = guest.do("import-definitions", definitions=wrong)
         assert refused.status == 400 and words in refused.flash, refused.flash
     guest.do("delete-queue", vhost="/", name="brought")
+
+
+def test_a_record_is_taken_and_looked_at_as_the_past(managed: Managed, guest: Person) -> None:
+    """What the page says of it is what `penstock replay` says of the file that it gives."""
+    connection = pika.BlockingConnection(pika.URLParameters(managed.broker.url))
+    channel = connection.channel()
+    channel.queue_declare("then")
+    channel.basic_publish("", "then", b"x")
+    guest.wait_for("/queue?vhost=/&name=then", "queue /then is not blocked")
+    page = guest.do("save-record", last_s="600")
+    assert page.status == 200 and "the past" in page.text and "stays until the next" in page.flash
+    number = int(re.findall(r"/record/file\?number=(\d+)", page.text)[0])
+    connection.close()
+    # From here on the broker is not asked: the queue is gone, and the record has it.
+    guest.do("delete-queue", vhost="/", name="then")
+    record = f"/record?number={number}"
+    assert "queue /then is not blocked" in guest.get(f"{record}&kind=queue&name=/then").text
+    found = decode_packed(guest.get(f"/record/file?number={number}").data)
+    answer = ask_why(found.history, Question("queue", "/then"))
+    assert answer.text in html.unescape(guest.get(f"{record}&kind=queue&name=/then").text)
+    for wrong, words in (
+        ("number=x", "is no number of a record"),
+        ("number=9999", "no flight record 9999 is kept"),
+        (f"number={number}&window_s=0", "must be above 0"),
+        (f"number={number}&kind=nope", "one of: connection"),
+        (f"number={number}&ago_s=601", "must be 0..600"),
+    ):
+        refused = guest.get(f"/record?{wrong}")
+        assert refused.status == 400 and words in html.unescape(refused.text), refused.text
+    assert guest.do("save-record", last_s="0").status == 400
 
 
 def test_faults_have_the_texts_of_the_broker(managed: Managed, guest: Person) -> None:

@@ -24,7 +24,7 @@ PAGES: Final = (
         "/nodes",
         "/users",
         "/user?name=guest",
-        "/vhosts",
+        *("/vhosts", "/records"),
     ),
     *("/vhost?name=/", "/policies", "/limits", "/search?q=o", "/queue?vhost=/&name=orders"),
     *("/exchange?vhost=/&name=amq.topic",),

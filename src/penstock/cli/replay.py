@@ -2,14 +2,12 @@
 
 import shutil
 import sys
-import zlib
 from pathlib import Path
 from typing import Final
 
 import click
 
 from penstock.base.errors import OperatorError
-from penstock.base.limits import RECORD_BYTES
 from penstock.base.quantities import parse_duration_ns
 from penstock.cli.asking import FORM, print_json
 from penstock.explain.asking import Question, ask_why
@@ -17,11 +15,8 @@ from penstock.explain.kinds import WHY_KINDS
 from penstock.explain.naming import Names
 from penstock.explain.render import event_line
 from penstock.explain.summary import summary, whole_windows
-from penstock.telemetry.record_file import FlightRecord, RecordError, decode_record
+from penstock.telemetry.record_file import FlightRecord, decode_packed
 
-GZIP: Final = 31
-UNPACKED_FACTOR: Final = 64
-"""Times RECORD_BYTES that a file may unpack to: more is no record of ours, but a trap."""
 NS_PER_S: Final = 1_000_000_000
 
 
@@ -74,21 +69,3 @@ def read_record(path: Path) -> FlightRecord:
         return decode_packed(data)
     except OperatorError as error:
         raise OperatorError(f"{path}: {error}") from error
-
-
-def decode_packed(data: bytes) -> FlightRecord:
-    """The record in what a file holds, packed or not. Raises: RecordError, TraceError."""
-    return decode_record(_unpacked(data).splitlines())
-
-
-def _unpacked(data: bytes) -> bytes:
-    if data[:1] == b"{":
-        return data
-    opener = zlib.decompressobj(GZIP)
-    try:
-        plain = opener.decompress(data, RECORD_BYTES.default * UNPACKED_FACTOR)
-    except zlib.error as error:
-        raise RecordError(f"not a flight record, which is a gzip file: {error}") from error
-    if not opener.eof:
-        raise RecordError("the file ends too early, or unpacks to more than any record does")
-    return plain

@@ -14,11 +14,12 @@ from rich.console import Console
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.cli.record import fetch
-from penstock.cli.replay import decode_packed, read_record
+from penstock.cli.replay import read_record
 from penstock.lab.peers import PeerFailed
 from penstock.lab.table import new_table
 from penstock.server.control.control_client import ask
 from penstock.simulation.machine.faults import LawBroken
+from penstock.telemetry.record_file import decode_packed
 from penstock.whatif.change import Setup, changed, recorded, window_of
 from penstock.whatif.doubt import doubts_of
 from penstock.whatif.judge import (

@@ -13,6 +13,7 @@ Writers compress the lines. Unknown fields are ignored, other versions are refus
 """
 
 import json
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,6 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.base.errors import OperatorError
+from penstock.base.limits import RECORD_BYTES
 from penstock.telemetry.events import Event
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import (
@@ -38,6 +40,9 @@ from penstock.telemetry.words import kind_of
 
 FORMAT: Final = "penstock-record"
 VERSION: Final = 1
+GZIP: Final = 31
+UNPACKED_FACTOR: Final = 64
+"""Times RECORD_BYTES that a file may unpack to: more is no record of ours, but a trap."""
 DAMAGE: Final = (KeyError, TypeError, ValueError, msgspec.ValidationError)
 EVENTS_PER_PIECE: Final = 500
 """Events encoded in one go; between two pieces the writer may pause."""
@@ -268,3 +273,21 @@ def _header(fields: dict[str, object]) -> RecordHeader:
         return msgspec.convert(fields, RecordHeader)
     except msgspec.ValidationError as error:
         raise RecordError(f"the header is damaged: {error}") from error
+
+
+def decode_packed(data: bytes) -> FlightRecord:
+    """The record in what a file holds, packed or not. Raises: RecordError, TraceError."""
+    return decode_record(_unpacked(data).splitlines())
+
+
+def _unpacked(data: bytes) -> bytes:
+    if data[:1] == b"{":
+        return data
+    opener = zlib.decompressobj(GZIP)
+    try:
+        plain = opener.decompress(data, RECORD_BYTES.default * UNPACKED_FACTOR)
+    except zlib.error as error:
+        raise RecordError(f"not a flight record, which is a gzip file: {error}") from error
+    if not opener.eof:
+        raise RecordError("the file ends too early, or unpacks to more than any record does")
+    return plain

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request
 from penstock.management.pages.html import address
+from penstock.management.pages.record_views import save_record
 from penstock.management.pages.views import queue_page
 from penstock.management.pages.visit import Form, Visit, goto, object_in, whole_in
 from penstock.management.requests import Call, Handler
@@ -361,5 +362,6 @@ SPECIAL: Final[dict[str, Special]] = {
     "get-messages": get_messages,
     "publish": publish,
     "import-definitions": import_definitions,
+    "save-record": save_record,
 }
 """Actions that answer more than that they were done."""

@@ -49,12 +49,14 @@ def address(path: str, **fields: object) -> str:
     return f"{path}?{urlencode(said)}" if said else path
 
 
-def why_address(actor: str) -> str:
-    """The page that says why `actor`, `conn:web-7` or `queue:/orders`, is held; "" for none."""
+def why_address(actor: str, record: int | None = None) -> str:
+    """The page that says why `actor`, `conn:web-7` or `queue:/orders`, is held, or was in a record;
+    "" for none."""
     kind, _, name = actor.partition(":")
     if kind not in WHY_KIND:
         return ""
-    return address("/why", kind=WHY_KIND[kind], name=name.replace("@conn:", "@"))
+    path = "/why" if record is None else "/record"
+    return address(path, number=record, kind=WHY_KIND[kind], name=name.replace("@conn:", "@"))
 
 
 def moment(wall_ms: float | None) -> str:

@@ -15,9 +15,10 @@ from starlette.routing import BaseRoute, Route
 from penstock.base.errors import OperatorError
 from penstock.management.broker_link import BrokerGone
 from penstock.management.errors import HttpFault, not_found
-from penstock.management.pages import admin_views, flow_views, views
+from penstock.management.pages import admin_views, flow_views, record_views, views
 from penstock.management.pages.actions import ACTIONS, SPECIAL, act
 from penstock.management.pages.html import STATIC, address, render, static_file
+from penstock.management.pages.opened_records import Records
 from penstock.management.pages.samples import History, Pace, Samples
 from penstock.management.pages.sessions import COOKIE, Session, Sessions
 from penstock.management.pages.visit import (
@@ -63,7 +64,7 @@ class Pages:
         self.sessions = Sessions()
         link = services.link
         samples = Samples(link)
-        self.shared = Shared(services, samples, History(samples))
+        self.shared = Shared(services, samples, History(samples), Records(link))
         self.pace = Pace()
 
     def routes(self) -> list[BaseRoute]:
@@ -75,7 +76,8 @@ class Pages:
             Route("/static/{name}", _static, methods=["GET"]),
             Route("/do/{action}", self._guarded(self._do), methods=["POST"]),
         ]
-        for path, view in (views.VIEWS | flow_views.VIEWS | admin_views.VIEWS).items():
+        rooms = (views, flow_views, record_views, admin_views)
+        for path, view in (pair for room in rooms for pair in room.VIEWS.items()):
             found.append(Route(path, self._guarded(partial(self._show, view)), methods=["GET"]))
         return found
 

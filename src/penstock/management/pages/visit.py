@@ -14,6 +14,7 @@ from penstock.management.access import Visitor
 from penstock.management.broker_link import Row
 from penstock.management.errors import HttpFault, bad_request, not_found
 from penstock.management.pages.html import render
+from penstock.management.pages.opened_records import Records
 from penstock.management.pages.samples import History, Samples
 from penstock.management.pages.sessions import Session
 from penstock.management.requests import Call, Handler, Services
@@ -33,6 +34,7 @@ class Shared:
     services: Services
     samples: Samples
     history: History
+    records: Records
 
 
 @dataclass(frozen=True, slots=True)
