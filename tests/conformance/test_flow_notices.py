@@ -2,6 +2,7 @@
 channel.flow where they have asked for it, with the replies each of them gives or does not give."""
 
 import contextlib
+import socket
 from collections.abc import Iterator, Sized
 
 import amqp  # type: ignore[import-untyped]  # it has neither stubs nor py.typed
@@ -105,7 +106,12 @@ def test_py_amqp_answers_and_is_let_on(shallow: Broker, name: str) -> None:
     properties = {"capabilities": {"connection.blocked": True, "channel.flow": True}}
     address = f"{shallow.host}:{shallow.port}"
     with amqp.Connection(
-        address, shallow.user, shallow.password, client_properties=properties
+        address,
+        shallow.user,
+        shallow.password,
+        client_properties=properties,
+        # It is 1 s by default, and Linux ends a socket that nobody reads for so long.
+        socket_settings={socket.TCP_USER_TIMEOUT: 60_000},
     ) as connection:
         channel = connection.channel()
         channel.queue_declare(name, auto_delete=False)

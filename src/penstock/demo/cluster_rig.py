@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -202,8 +203,11 @@ class ClusterRig:
             one.suspend()
 
     def resume(self, name: str) -> None:
+        """SIGCONT. A member that finds that it leads no more ends its broker, perhaps before we
+        come to that one."""
         for one in self._processes(name):
-            one.resume()
+            with suppress(psutil.NoSuchProcess):
+                one.resume()
 
     def _processes(self, name: str) -> list[psutil.Process]:
         process = self.nodes[name].process
