@@ -2,6 +2,7 @@
 refuse. Over HTTP, with a broker and its management process."""
 
 import html
+import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -535,6 +536,11 @@ def test_settings_connections_and_definitions(managed: Managed, guest: Person) -
         refused = guest.do("import-definitions", definitions=wrong)
         assert refused.status == 400 and words in refused.flash, refused.flash
     guest.do("delete-queue", vhost="/", name="brought")
+    # More remarks than a page shows are counted, and the last one is always there.
+    unknown = [{"name": f"g{i}", "value": 1} for i in range(8)]
+    said = guest.do("import-definitions", definitions=json.dumps({"global_parameters": unknown}))
+    assert "'g0'" in said.flash and "'g7'" in said.flash and "'g5'" not in said.flash
+    assert "and 3 more" in said.flash
 
 
 def test_a_record_is_taken_and_looked_at_as_the_past(managed: Managed, guest: Person) -> None:
@@ -561,10 +567,14 @@ def test_a_record_is_taken_and_looked_at_as_the_past(managed: Managed, guest: Pe
         (f"number={number}&window_s=0", "must be above 0"),
         (f"number={number}&kind=nope", "one of: connection"),
         (f"number={number}&ago_s=601", "must be 0..600"),
+        (f"number={number}&ago_s={'0' * 5000}", "must be 0..600"),
     ):
         refused = guest.get(f"/record?{wrong}")
         assert refused.status == 400 and words in html.unescape(refused.text), refused.text
     assert guest.do("save-record", last_s="0").status == 400
+    # Somebody takes another: the broker keeps that one, and who looks at the first goes on.
+    guest.do("save-record", last_s="10")
+    assert "queue /then is not blocked" in guest.get(f"{record}&kind=queue&name=/then").text
 
 
 def test_faults_have_the_texts_of_the_broker(managed: Managed, guest: Person) -> None:

@@ -95,6 +95,7 @@ def test_a_person_watches_and_acts(managed: Managed, window: Browser, tmp_path: 
         colours_can_be_chosen(window)
         old_bookmarks_lead_on(managed, window)
         a_file_can_be_imported(managed, window, tmp_path)
+        an_opened_record_fits(managed, window)
         # By keyboard: the search is one key away.
         window.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: '/'}))")
         assert window.run("return document.activeElement.name") == "q"
@@ -122,6 +123,16 @@ def a_file_can_be_imported(managed: Managed, window: Browser, folder: Path) -> N
     window.wait_for("imported")
 
 
+def an_opened_record_fits(managed: Managed, window: Browser) -> None:
+    """Its summary has long lines, and is scrolled in itself."""
+    window.open(f"{managed.base}/records")
+    window.click("form[action='/do/save-record'] button")
+    window.wait_for("the past")
+    for width, is_dark in LOOKS:
+        window.look(width, is_dark)
+        fits(window, f"an opened record at {width} px")
+
+
 def wait_for_tile(window: Browser, name: str, value: str) -> None:
     """Until the number called `name` is `value`."""
     script = (
@@ -134,6 +145,13 @@ def wait_for_tile(window: Browser, name: str, value: str) -> None:
         time.sleep(0.05)
 
 
+def fits(window: Browser, what: str) -> None:
+    over = window.run(
+        "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    assert over == 0, f"{what} is {over} px too wide"
+
+
 def every_page_fits(managed: Managed, window: Browser) -> None:
     """No page is wider than the screen, nothing is refused or fails, and nothing runs that should
     not."""
@@ -141,10 +159,7 @@ def every_page_fits(managed: Managed, window: Browser) -> None:
         window.look(width, is_dark)
         for path in PAGES:
             window.open(managed.base + path)
-            over = window.run(
-                "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-            )
-            assert over == 0, f"{path} is {over} px wider than {width}"
+            fits(window, f"{path} at {width} px")
             assert window.run("return document.title") != "hit"
             said = [one for one in window.log() if "[DOM]" not in one]
             assert said == [], path

@@ -19,8 +19,8 @@ MESSAGES_MAX: Final = 50
 """That a page shows at once."""
 SHOWN_BYTES: Final = 4_096
 """Of a message's body."""
-NOTES_MAX: Final = 3
-"""Remarks on an import that a page shows; `penstock definitions import` shows all."""
+NOTES_MAX: Final = 5
+"""Remarks on an import that a page shows, and how many more there are."""
 
 
 def _nothing(_form: Form) -> Row:
@@ -352,8 +352,13 @@ async def import_definitions(visit: Visit, form: Form) -> Response:
     visit.shared.samples.forget()
     came = ", ".join(f"{count} {what}" for what, count in answer["imported"].items() if count)
     visit.session.tell(f"imported: {came or 'nothing'}")
-    for note in answer["notes"][:NOTES_MAX]:
+    notes: list[str] = answer["notes"]
+    more = len(notes) - NOTES_MAX
+    # The last one may be that the disk does not have it yet.
+    for note in notes if more <= 0 else [*notes[: NOTES_MAX - 1], notes[-1]]:
         visit.session.tell(note, True)
+    if more > 0:
+        visit.session.tell(f"and {more} more; penstock definitions import says all", True)
     return goto("/users")
 
 

@@ -1,7 +1,7 @@
 """Flight records that are looked at on pages, as `penstock replay` looks at files.
 
 A record is fetched from the broker in parts, and read in a thread beside the requests. Few are
-kept, those asked for last; nothing that is asked of one reaches the broker.
+kept, those asked for last; of the broker nothing is asked but its size and its parts.
 """
 
 import asyncio
@@ -59,8 +59,15 @@ class Records:
         return bytes(data)
 
     async def opened(self, number: int) -> FlightRecord:
-        """Raises: OperatorError, HttpFault."""
-        size = await self.size(number)
+        """One that the broker keeps no more is still shown while it lies here. Raises:
+        OperatorError, HttpFault."""
+        try:
+            size = await self.size(number)
+        except OperatorError:
+            left = [key for key in self._opened if key[0] == number]
+            if not left:
+                raise
+            size = left[-1][1]
         if size > OPENED_BYTES_MAX:
             raise HttpFault(
                 413,

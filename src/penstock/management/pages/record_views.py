@@ -82,7 +82,8 @@ def _number(visit: Visit) -> int:
 
 def _seconds(visit: Visit, key: str, default: int) -> int:
     text = visit.asked(key, str(default))
-    if not text.isascii() or not text.isdecimal() or int(text[:9]) > LAST_S_MAX:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(LAST_S_MAX))
+    if not is_number or int(text) > LAST_S_MAX:
         raise bad_request(f"{key} = {text[:20]!r}: must be 0..{LAST_S_MAX}")
     return int(text)
 
