@@ -38,6 +38,7 @@ GOAL_MAX_MS: Final = 100.0
 PAUSE_S: Final = 0.001
 MOVED_P99_MS: Final = 5.0
 TLS: Final = ("handshakes",)
+ON_DISK: Final = ("fanout", "commits", "rollbacks", "transactions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def measured(name: str, port: int, seconds: float, scale: float) -> Row:
     with (
         tempfile.TemporaryDirectory() as folder,
         LiveBroker(
-            Path(folder), port, *tls_words(name, folder, port), is_in_memory=name != "fanout"
+            Path(folder), port, *tls_words(name, folder, port), is_in_memory=name not in ON_DISK
         ) as broker,
     ):
         pid = broker.process.pid

@@ -327,10 +327,73 @@ def handshakes(it: Attacker) -> int:
     return made
 
 
+def _request(link: Connection, verb: str, arguments: dict[str, str | int | list[str]]) -> bytes:
+    """Ask one of the requests beyond AMQP, and wait for its answer."""
+    return link.call(1, 240, 10, short(verb) + table(arguments))
+
+
+def _stage(link: Connection, it: Attacker, batch: int, count: int, queue: str) -> str:
+    """Stage so many small messages; under which name."""
+    begun: dict[str, str | int | list[str]] = {"app": "attack", "batch": batch}
+    answer = _request(link, "transaction.begin", begun | {"max_bytes": 64 * MIB})
+    # {"id": "..."}: length of the table, name, type, length of the text.
+    size = struct.unpack_from(">I", answer, 8)[0]
+    identity = answer[12 : 12 + size].decode()
+    publishes = publish_bytes(1, "", queue, b"x", is_persistent=True) * 500
+    for _ in range(max(1, count // 500)):
+        it.push(link, publishes)
+    _request(link, "transaction.stage", {"id": identity})
+    return identity
+
+
+def commits(it: Attacker) -> int:
+    """Staged transactions as large as they may be, of small messages, committed together."""
+    links = [it.connect() for _ in range(3)]
+    links[0].declare("committed", durable=True)
+    it.begin()
+    made = 0
+    while it.is_on() and not any(link.closed for link in links):
+        ids = [_stage(link, it, made, it.count(300_000), "committed") for link in links]
+        _request(links[0], "transaction.commit", {"app": "attack", "batch": made, "ids": ids})
+        made += 1
+        links[0].call(1, 50, 30, bytes(2) + short("committed") + b"\x00")
+    return made
+
+
+def rollbacks(it: Attacker) -> int:
+    """The same, rolled back."""
+    link = it.connect()
+    link.declare("committed", durable=True)
+    it.begin()
+    made = 0
+    while it.is_on() and not link.closed:
+        _stage(link, it, made, it.count(300_000), "committed")
+        _request(link, "transaction.rollback", {"app": "attack", "batch": made})
+        made += 1
+    return made
+
+
+def transactions(it: Attacker) -> int:
+    """AMQP's own transactions, as large as they may be, committed and rolled back in turns."""
+    link = it.connect()
+    link.declare("in-tx", durable=True)
+    link.call(1, 90, 10)
+    it.begin()
+    publishes = publish_bytes(1, "", "in-tx", b"x", is_persistent=True) * 500
+    made = 0
+    while it.is_on() and not link.closed:
+        for _ in range(max(1, it.count(99_000) // 500)):
+            it.push(link, publishes)
+        link.call(1, 90, (20, 30)[made % 2])
+        link.call(1, 50, 30, bytes(2) + short("in-tx") + b"\x00")
+        made += 1
+    return made
+
+
 ATTACKS: Final[dict[str, Callable[[Attacker], int]]] = {
     one.__name__: one
     for one in (
         *(topics, headers, bodies, questions, rights, consumers, declares, exclusive, fanout),
-        *(guessing, backlog, handshakes),
+        *(guessing, backlog, handshakes, commits, rollbacks, transactions),
     )
 }

@@ -16,7 +16,7 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 FRAME_METHOD: Final = 1
@@ -43,8 +43,8 @@ def short(text: str) -> bytes:
     return bytes((len(data),)) + data
 
 
-def table(entries: dict[str, str | int | bool]) -> bytes:
-    """A field table of strings, 64-bit integers and truth values."""
+def table(entries: Mapping[str, str | int | bool | list[str]]) -> bytes:
+    """A field table of strings, 64-bit integers, truth values and lists of strings."""
     out = b""
     for name, value in entries.items():
         out += short(name)
@@ -52,10 +52,17 @@ def table(entries: dict[str, str | int | bool]) -> bytes:
             out += b"t" + bytes((value,))
         elif isinstance(value, int):
             out += b"l" + struct.pack(">q", value)
+        elif isinstance(value, list):
+            items = b"".join(_long(one) for one in value)
+            out += b"A" + struct.pack(">I", len(items)) + items
         else:
-            data = value.encode()
-            out += b"S" + struct.pack(">I", len(data)) + data
+            out += _long(value)
     return struct.pack(">I", len(out)) + out
+
+
+def _long(text: str) -> bytes:
+    data = text.encode()
+    return b"S" + struct.pack(">I", len(data)) + data
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:

@@ -10,7 +10,7 @@ from penstock.storage.layout.segment import Segment
 from penstock.storage.layout.stored import Stored
 from penstock.storage.log.batch import Batch
 from penstock.storage.log.compaction import Compactor
-from penstock.storage.log.groups import GroupEntry, append_group
+from penstock.storage.log.groups import GroupAppend, GroupEntry, group_bytes
 from penstock.storage.log.log import MessageLog
 from penstock.storage.log.roster import disown
 from penstock.storage.recovery import recovery
@@ -98,7 +98,9 @@ class Rig(Life):
                 self.bodies[entry] = body
                 entries.append(entry)
                 made.append(GroupEntry(index, one, True))
-        append_group(self.log, made, 1_700_000_000_000)
+        group = GroupAppend(self.log, made, group_bytes(made), 1_700_000_000_000)
+        while group.step(2):
+            pass
         self.note(APPENDED, entries)
         self.note(GROUPED, entries)
         self._open += entries

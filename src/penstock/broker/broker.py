@@ -147,7 +147,7 @@ class Broker:
         self.delays = DelayStores(context, self.rule_manager.letters)
         self.kind_notes = KindNotes(log)
         self.leases = LeaseManager(context, self.node_account)
-        self.stores = StoreRegistry(context, self.alarm_manager)
+        self.stores = StoreRegistry(context, self.alarm_manager, self.cleanup)
         self.stores.sync_rule = SyncRule(config.store_sync, config.store_sync_interval_ms)
         self.stores.paging = PagingManager(
             context, self.stores.scratch_of, partial(close_damaged, log), self.alarm_manager

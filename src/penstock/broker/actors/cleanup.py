@@ -9,6 +9,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.actor import Actor, Line
+from penstock.broker.actors.cooperative import Steps
 
 BATCH: Final = 128
 """Units of one batch: a consumer or a delivery is one, a channel or a queue counts QUEUE_UNITS."""
@@ -24,6 +25,22 @@ class Errand:
     def step(self) -> bool:
         """One batch; True if there is more."""
         raise NotImplementedError
+
+
+class InSteps(Errand):
+    """Long work that somebody waits for and nobody else should: a step of `steps` is a batch."""
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, steps: Steps[None]) -> None:
+        self._steps = steps
+
+    def step(self) -> bool:
+        try:
+            next(self._steps)
+        except StopIteration:
+            return False
+        return True
 
 
 class Cleanup(Actor):

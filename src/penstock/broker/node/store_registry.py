@@ -6,6 +6,7 @@ Pure: logs are opened and recovered by whoever owns the data directory, and hand
 from collections.abc import Callable
 from typing import Final
 
+from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.disk import Disk
 from penstock.broker.actors.syncing import SYNC_ALWAYS
 from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
@@ -38,7 +39,7 @@ class StoreRegistry(StoreOwner):
     made by scratch_opener when a queue that is not durable pages for the first time; by_name: all
     stores; paging: who pages, None if there is none; transactions: staged messages and commits."""
 
-    def __init__(self, context: Context, alarms: AlarmManager) -> None:
+    def __init__(self, context: Context, alarms: AlarmManager, cleanup: Cleanup) -> None:
         self.stores: dict[str, StoreActor] = {}
         self.scratch: dict[str, StoreActor] = {}
         self.by_name: dict[str, StoreActor] = {}
@@ -54,7 +55,7 @@ class StoreRegistry(StoreOwner):
         self._log = context.log
         self.meter = EarlyLook(context.dues, context.clock, WRITE_DIVISOR, WRITE_BYTES_MIN)
         self.transactions = TransactionManager(
-            context.scheduler, context.dues, context.log, self.stores
+            context.scheduler, context.dues, context.log, self.stores, cleanup
         )
 
     def vhost_made(self, name: str) -> None:

@@ -18,6 +18,7 @@ from penstock.broker.channel.publish import Publisher
 from penstock.broker.session.tickets import Ask, refused
 from penstock.broker.transaction.commit_routes import Asked
 from penstock.broker.transaction.stages import OPEN, StagedTransaction
+from penstock.broker.transaction.transaction_manager import is_over
 
 BATCH_MOST: Final = (1 << 63) - 1
 NS_PER_MS: Final = 1_000_000
@@ -54,8 +55,8 @@ def begin(ask: Ask) -> None:
 
 
 def stage(ask: Ask) -> None:
-    """What was published since `begin` waits for its commit. Raises: ChannelFault 404, 406, and
-    then it is rolled back."""
+    """What was published since `begin` waits for its commit. Refused, and rolled back then: 404,
+    and what is said of the messages by a commit. Raises: ChannelFault 404, 406."""
     channel, publisher = _channel(ask)
     identity = ask.text("id")
     found = channel.transaction
@@ -63,23 +64,16 @@ def stage(ask: Ask) -> None:
         raise refused(f"the channel does not stage transaction '{identity}'", 404)
     manager = ask.session.host.transactions
     if identity not in manager.stages or found.state != OPEN:
-        raise refused(
-            f"transaction '{identity}' is over: its time has passed, or it was rolled back", 404
-        )
+        raise refused(is_over(found), 404)
     channel.transaction = None
-    try:
-        manager.staged(found, publisher)
-    except BaseException:
-        manager.drop(found)
-        raise
-    ask.ticket.settle({"messages": len(found.messages), "bytes": int(found.staged_bytes)})
+    manager.staged(found, _asked(ask, channel, publisher))
 
 
 def commit(ask: Ask) -> None:
     """Everything staged under `ids` becomes visible at once, if `batch` is above the app's last
     one. Raises: ChannelFault 404, 406, and then nothing is committed."""
     channel, publisher = _channel(ask)
-    asked = Asked(publisher, ask.ticket.settle, ask.ticket.refuse, lambda: channel.is_closed)
+    asked = _asked(ask, channel, publisher)
     ask.session.host.transactions.commit(asked, _app(ask), _batch(ask), _ids(ask))
 
 
@@ -112,6 +106,10 @@ def forget(ask: Ask) -> None:
 def _channel(ask: Ask) -> tuple[Channel, Publisher]:
     channel = ask.session.connection.channels[ask.number]
     return channel, channel.publisher
+
+
+def _asked(ask: Ask, channel: Channel, publisher: Publisher) -> Asked:
+    return Asked(publisher, ask.ticket.settle, ask.ticket.refuse, lambda: channel.is_closed)
 
 
 def _app(ask: Ask) -> str:

@@ -195,6 +195,14 @@ class GroupCommit(Actor):
         clock."""
         raise NotImplementedError
 
+    def is_appending(self) -> bool:
+        """Whether a request is in the batch that is being made in part only: before `append_more`
+        has brought the rest nothing else joins, and the disk is not given the batch."""
+        return False
+
+    def append_more(self) -> None:
+        """Another piece of it."""
+
     def open_bytes(self) -> i64:
         """Bytes in the batch that is being made."""
         raise NotImplementedError
@@ -250,16 +258,22 @@ class GroupCommit(Actor):
         if self.state is CommitState.FAILED:
             return False
         self._answer_some()
+        if self.is_appending():
+            self.append_more()
+        if self.is_appending():
+            return True
         self._take(budget)
         if self.batch is None and not self.is_ending:
             self.is_ending = True
             self.line.end_with(self)
+        if self.is_appending():
+            return True
         return len(self.safe) > 0 or (len(self.pending) > 0 and self.open_bytes() < BATCH_BYTES)
 
     def run_ended(self) -> None:
         """The disk gets what has come together, unless it has a batch."""
         self.is_ending = False
-        if self.state is CommitState.FAILED:
+        if self.state is CommitState.FAILED or self.is_appending():
             return
         if (
             self.batch is None
@@ -302,6 +316,8 @@ class GroupCommit(Actor):
                 lane.is_listed = False
             left -= len(request.messages)
             self._join(request, now_ns)
+            if self.is_appending():
+                break
         del pending[:taken]
 
     def _join(self, request: WriteRequest, now_ns: i64) -> None:
@@ -322,6 +338,7 @@ class GroupCommit(Actor):
         for request in items:
             gone += request.uncharged_bytes
             self._join(request, now_ns)
+            self._append_rest()
         if gone > 0:
             lane.uncharged_bytes -= gone
             lane.queue.wake()
@@ -329,8 +346,13 @@ class GroupCommit(Actor):
     def take_all(self) -> None:
         """Everything that waits goes into the open batch, when none is under way."""
         assert self.batch is None, "the disk has done everything"
+        self._append_rest()
         while self.pending:
             self.hasten(self.pending[-1])
+
+    def _append_rest(self) -> None:
+        while self.is_appending():
+            self.append_more()
 
     def _send(self) -> list[WriteRequest]:
         """Let the disk have the batch, if it has none. Returns the requests that need no disk."""

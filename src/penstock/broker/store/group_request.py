@@ -2,6 +2,7 @@
 
 They become one group of the log (storage/log/groups), so a crash leaves all of them or none. What
 the queues had on its way to the store before goes first, so that the order on the disk is theirs.
+It is put into the batch piece by piece, and the batch waits for all of it.
 """
 
 from penstock.broker.actors.lane import Answerable
@@ -10,15 +11,15 @@ from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.write_request import StoreLane, StoreRequest
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
-from penstock.storage.log.groups import GroupEntry, append_group
+from penstock.storage.log.groups import GroupAppend, GroupEntry
 from penstock.storage.log.log import MessageLog
 
 
 class GroupRequest(StoreRequest):
-    """entries: of the group, the mark of its app among them; durabilities: of its queues, which
-    take nothing else until `answerable` is told."""
+    """entries: of the group, the mark of its app behind all others; room: `group_bytes` of them;
+    durabilities: of its queues, which take nothing else until `answerable` is told."""
 
-    __slots__ = ("durabilities", "entries", "store")
+    __slots__ = ("durabilities", "entries", "room", "store")
 
     def __init__(
         self,
@@ -27,20 +28,19 @@ class GroupRequest(StoreRequest):
         answerable: Answerable,
         mark: Message,
         entries: list[GroupEntry],
+        room: int,
         durabilities: list[StoreDurability],
         store: StoreActor,
     ) -> None:
         super().__init__(lane, origin, answerable, [mark])
         self.entries = entries
+        self.room = room
         self.durabilities = durabilities
         self.store = store
 
-    def append_to(self, log: MessageLog, now_ms: int) -> None:
+    def append_to(self, log: MessageLog, now_ms: int) -> GroupAppend | None:
         for durability in self.durabilities:
             self.store.hasten(durability.lane)
-        entries: list[GroupEntry] = []
-        for entry in self.entries:
-            # A queue may have been deleted since.
-            if not entry.index.is_dropped:
-                entries.append(entry)
-        append_group(log, entries, now_ms)
+        entries = self.entries
+        self.entries = []
+        return GroupAppend(log, entries, self.room, now_ms)

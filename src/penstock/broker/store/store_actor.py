@@ -19,6 +19,7 @@ from penstock.flow.due import NEVER, DueLine, Timer
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.batch import Batch
 from penstock.storage.log.compaction import Compactor, CopyJob
+from penstock.storage.log.groups import GroupAppend
 from penstock.storage.log.job import Job
 from penstock.storage.log.log import MessageLog
 from penstock.storage.log.recycled import GiveBack, RecycledSegments
@@ -88,16 +89,21 @@ ACKS_EVERY: Final = 8
 FLUSH_NS: Final = 1_000_000_000
 """Acknowledgements reach the disk after this long, when no batch has taken them along."""
 NS_PER_MS: Final = 1_000_000
+GROUP_PIECE: Final = 256
+"""Messages of a group that join the open batch in one turn."""
 
 
 class StoreActor(GroupCommit):
     """lanes: of all queues with a place here; readers: queues that wait for the next batch to read
-    what is in it; flush: runs while acknowledgements wait that no batch has taken along."""
+    what is in it; flush: runs while acknowledgements wait that no batch has taken along; group:
+    what the open batch has a part of; copied: a slice that was read meanwhile, and waits for it."""
 
     __slots__ = (
         "batch_count",
         "compactor",
+        "copied",
         "flush",
+        "group",
         "is_flush_due",
         "lanes",
         "log",
@@ -126,6 +132,8 @@ class StoreActor(GroupCommit):
         self.readers: dict[Actor, None] = {}
         self.is_flush_due = False
         self.batch_count: i64 = 0
+        self.group: GroupAppend | None = None
+        self.copied: CopyJob | None = None
 
     def follow(self, rule: SyncRule) -> None:
         """Sync as `rule` says, from before anything is written."""
@@ -174,7 +182,23 @@ class StoreActor(GroupCommit):
     def append(self, request: WriteRequest, now_ns: i64) -> None:
         assert isinstance(request, StoreRequest), "queues of the store offer nothing else"
         if request.lane.is_wanted:
-            request.append_to(self.log, int(now_ns // NS_PER_MS))
+            self.group = request.append_to(self.log, int(now_ns // NS_PER_MS))
+            if self.group is not None:
+                self.append_more()
+
+    def is_appending(self) -> bool:
+        return self.group is not None
+
+    def append_more(self) -> None:
+        group = self.group
+        assert group is not None, "there is a part of one in the batch"
+        if group.step(GROUP_PIECE):
+            return
+        self.group = None
+        copied = self.copied
+        if copied is not None:
+            self.copied = None
+            self._copy(copied)
 
     def open_bytes(self) -> i64:
         return self.log.open_size
@@ -238,6 +262,9 @@ class StoreActor(GroupCommit):
 
     def _compact(self) -> None:
         """Have the next slice of a mostly dead segment read; a batch makes safe what was copied."""
+        if self.group is not None:
+            # It may not be told that its segment is full; the batch that it is in looks again.
+            return
         job = self.compactor.plan_at(self.line.clock.monotonic_ns())
         if job is not None:
             self.disk.submit(job, self.client)
@@ -251,8 +278,14 @@ class StoreActor(GroupCommit):
         assert isinstance(job, CopyJob), "the store submits batches and copies only"
         if self.is_failed:
             return
-        if error is None:
-            self.compactor.copy(job)
-        else:
+        if error is not None:
             self.compactor.failed()
+            self.make_flush_due(0)
+        elif self.group is not None:
+            self.copied = job
+        else:
+            self._copy(job)
+
+    def _copy(self, job: CopyJob) -> None:
+        self.compactor.copy(job)
         self.make_flush_due(0)

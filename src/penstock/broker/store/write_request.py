@@ -13,6 +13,7 @@ from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import PERSISTENT, delivery_mode
 from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.groups import GroupAppend
 from penstock.storage.log.log import MessageLog
 
 FLAGS_AT: Final = 19
@@ -123,15 +124,17 @@ class StoreRequest(WriteRequest):
         self.store_lane = lane
         self.has_fleeting = False
 
-    def append_to(self, log: MessageLog, now_ms: int) -> None:
-        """Put them into the open batch of `log`. now_ms: wall clock."""
+    def append_to(self, log: MessageLog, now_ms: int) -> GroupAppend | None:
+        """Put them into the open batch of `log`; what has to follow before anything else does, None
+        for nothing. now_ms: wall clock."""
         lane = self.store_lane
         index = lane.index
         if not self.has_fleeting:
             log.append_all(index, self.messages, now_ms)
-            return
+            return None
         for message in self.messages:
             log.append(index, message, now_ms, lane.keeps(message))
+        return None
 
 
 def is_persistent(message: Message) -> bool:

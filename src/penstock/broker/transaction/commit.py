@@ -10,16 +10,18 @@ out, so none goes to a queue that another one holds while they wait there.
 """
 
 from collections.abc import Callable
-from itertools import groupby
+from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.queue.queue_actor import COMMITTED, QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
+from penstock.broker.store.write_request import FLAGS_AT
 from penstock.broker.stream.stream_actor import StreamActor, stream_of, streams_of
-from penstock.broker.transaction.commit_routes import Asked
+from penstock.broker.transaction.commit_routes import Asked, Share
 from penstock.broker.transaction.commit_streams import StreamShare, offset_note, outbox_of
 from penstock.broker.transaction.stages import StagedTransaction
 from penstock.flow.account import Account
@@ -27,8 +29,10 @@ from penstock.flow.gate import Deferred
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.storage.log.groups import GroupEntry
+
+PIECE: Final = 256
+"""Messages of one step: there may be a million in a commit, and others have their turns between."""
 
 
 class Place(Deferred):
@@ -60,11 +64,11 @@ class CommitLine:
     def __init__(self) -> None:
         self.places: dict[QueueActor, Place] = {}
 
-    def is_held(self, shared: dict[QueueActor, list[Message]]) -> bool:
+    def is_held(self, shared: dict[QueueActor, Share]) -> bool:
         """Whether a queue takes nothing for now, in whose line the commit stands then. shared: what
         each is to get."""
         is_held = False
-        for actor, messages in shared.items():
+        for actor, share in shared.items():
             if not actor.is_alive:
                 continue
             durability = actor.durability
@@ -74,7 +78,7 @@ class CommitLine:
                 continue
             place = self.places.get(actor)
             if place is None:
-                place = self.places[actor] = Place(_bytes_of(messages))
+                place = self.places[actor] = Place(share.bytes)
                 actor.gate.deferred.append(place)
             if not place.is_granted:
                 is_held = True
@@ -87,38 +91,38 @@ class CommitLine:
         self.places = {}
 
 
-def _bytes_of(messages: list[Message]) -> i64:
-    total: i64 = 0
-    for message in messages:
-        total += len(message.raw) + MESSAGE_OVERHEAD_BYTES
-    return total
-
-
 NOBODY = Answerable()
+NOTE_ROOM: Final = 256
+"""Bytes of a stream's note in the log, and more."""
 
 
-def put_in(actor: QueueActor, messages: list[Message]) -> None:
-    """`messages` are behind everything in `actor` now; those that it keeps have their places in the
-    log. Nothing happens to a queue that is gone."""
+def put_in(actor: QueueActor, messages: list[Message], first: i64, end: i64) -> None:
+    """Those at places first..end - 1 are behind everything in `actor` now; what it keeps of them
+    has its place in the log. Nothing happens to a queue that is gone."""
     if not actor.is_alive:
         return
     durability = actor.durability
     is_kept = isinstance(durability, StoreDurability) and durability.is_lasting
-    if any(message.raw[19] & FLAG_EXPIRATION for message in messages):
-        actor.expects_lifetimes()
     if isinstance(durability, StoreDurability):
         durability.is_arriving = is_kept
     try:
-        for _, run in groupby(messages, _payer):
-            _take(actor, list(run))
+        run: list[Message] = []
+        at: i64 = first
+        while at < end:
+            message = messages[at]
+            at += 1
+            if message.raw[FLAGS_AT] & FLAG_EXPIRATION:
+                actor.expects_lifetimes()
+            if run and run[0].origin is not message.origin:
+                _take(actor, run)
+                run = []
+            run.append(message)
+        if run:
+            _take(actor, run)
     finally:
         if isinstance(durability, StoreDurability):
             durability.is_arriving = False
     actor.wake()
-
-
-def _payer(message: Message) -> int:
-    return id(message.origin)
 
 
 def _take(actor: QueueActor, messages: list[Message]) -> None:
@@ -142,13 +146,14 @@ class Commit(Answerable):
     catalogue has to have, so that a crash leaves them, -1 for not known yet; held: streams that
     take nothing until it is written; shares: what each stream gets; left: how many of these are
     not on the disk yet. complete: called when the disk has all of it; finish: called when its
-    streams have what they were to get.
+    streams have what they were to get; begin: has steps done, between others' turns.
     """
 
     __slots__ = (
         "app",
         "asked",
         "batch",
+        "begin",
         "complete",
         "durabilities",
         "finish",
@@ -167,6 +172,7 @@ class Commit(Answerable):
         self,
         complete: Callable[["Commit"], None],
         finish: Callable[["Commit"], None],
+        begin: Callable[[Steps[None]], None],
         asked: Asked,
         app: str,
         batch: int,
@@ -174,13 +180,14 @@ class Commit(Answerable):
     ) -> None:
         self.complete = complete
         self.finish = finish
+        self.begin = begin
         self.asked = asked
         self.vhost = asked.vhost.name
         self.app = app
         self.batch = batch
         self.stages = stages
-        self.shared: dict[QueueActor, list[Message]] = {}
-        self.durabilities: list[StoreDurability] = []
+        self.shared: dict[QueueActor, Share] = {}
+        self.durabilities: dict[StoreDurability, None] = {}
         self.line = CommitLine()
         self.kept = -1
         self.mark: Message | None = None
@@ -212,38 +219,100 @@ class Commit(Answerable):
             one.let_go(self)
         self.held = []
 
-    def entries(self, store: StoreActor) -> list[GroupEntry]:
-        """What the group has for streams, which are held and quiet."""
+    def room(self) -> int:
+        """Bytes that its records take at most, in the log."""
+        total: i64 = 0
+        for share in self.shared.values():
+            total += share.room + NOTE_ROOM
+        return int(total)
+
+    def hold_queues(self) -> None:
+        """Its lasting queues take nothing else until `put_in_queues`."""
+        for actor in self.shared:
+            durability = actor.durability
+            if isinstance(durability, StoreDurability) and durability.is_lasting:
+                self.durabilities[durability] = None
+                durability.commits += 1
+
+    def entries(self, store: StoreActor) -> Steps[list[GroupEntry]]:
+        """What the log gets, for queues and for streams, which are held and quiet."""
         found: list[GroupEntry] = []
-        for actor, messages in self.shared.items():
-            stream = stream_of(actor)
-            log = None if stream is None else stream.counts.log
-            if stream is None or log is None or not stream.is_alive:
-                continue
-            assert stream.queue_id > 0, "what a broker with a disk calls a stream is on the disk"
-            index = outbox_of(stream, store).index
-            note = offset_note(int(log.next), len(messages))
-            found.append(GroupEntry(index, note, True))
-            found.extend(GroupEntry(index, message, True) for message in messages)
-            self.shares.append(StreamShare(self.share_done, stream, messages, note))
+        left: i64 = PIECE
+        for actor, share in self.shared.items():
+            durability = actor.durability
+            lane = None
+            if isinstance(durability, StoreDurability):
+                if durability not in self.durabilities:
+                    continue
+                index = durability.index
+                lane = durability.lane
+            else:
+                stream = stream_of(actor)
+                log = None if stream is None else stream.counts.log
+                if stream is None or log is None or not stream.is_alive:
+                    continue
+                assert stream.queue_id > 0, "what a broker with a disk calls a stream is on it"
+                index = outbox_of(stream, store).index
+                note = offset_note(int(log.next), len(share.messages))
+                found.append(GroupEntry(index, note, True))
+                self.shares.append(StreamShare(self.share_safe, stream, share.messages, note))
+            for message in share.messages:
+                found.append(GroupEntry(index, message, lane is None or lane.keeps(message)))
+                left -= 1
+                if left == 0:
+                    left = PIECE
+                    yield 0.0
         return found
 
-    def append(self) -> None:
-        """It counts from now on: streams get their shares, and publishers go on."""
+    def put_in_queues(self) -> Steps[None]:
+        """It counts from now on: queues have their shares, and take what others publish."""
+        left: i64 = PIECE
+        for actor, share in self.shared.items():
+            if not actor.has_own_log:
+                at: i64 = 0
+                count: i64 = len(share.messages)
+                while at < count:
+                    end: i64 = at + left
+                    if end > count:
+                        end = count
+                    put_in(actor, share.messages, at, end)
+                    left -= end - at
+                    at = end
+                    if left == 0:
+                        left = PIECE
+                        yield 0.0
+            durability = actor.durability
+            if isinstance(durability, StoreDurability) and durability in self.durabilities:
+                del self.durabilities[durability]
+                durability.commits -= 1
+                actor.wake()
+        for durability in self.durabilities:
+            durability.commits -= 1
+        self.durabilities = {}
+
+    def put_in_streams(self) -> Steps[None]:
+        """Streams get their shares, and publishers to them go on."""
         kept = {share.actor for share in self.shares}
-        for actor, messages in self.shared.items():
+        for actor, share in self.shared.items():
             stream = stream_of(actor)
             if stream is not None and stream not in kept:
-                self.shares.append(StreamShare(self.share_done, stream, messages, None))
+                self.shares.append(StreamShare(self.share_safe, stream, share.messages, None))
         # One more, so that it is not done before all are handed over.
         self.left = len(self.shares) + 1
-        for share in self.shares:
-            share.append(self.asked.account)
+        for stream_share in self.shares:
+            yield from stream_share.append(self.asked.account)
         self.let_go()
-        self.share_done()
+        self._share_done()
 
-    def share_done(self) -> None:
-        """One of the streams has its share on the disk."""
+    def share_safe(self, share: StreamShare) -> None:
+        """A stream has its share on the disk, or is gone."""
+        self.begin(self._settle(share))
+
+    def _settle(self, share: StreamShare) -> Steps[None]:
+        yield from share.settled()
+        self._share_done()
+
+    def _share_done(self) -> None:
         self.left -= 1
         if self.left == 0:
             self.finish(self)

@@ -2,11 +2,13 @@
 
 A commit is all or nothing, so a queue that would not take a part of it refuses all of it. Queues
 that are only full for now (depth, overflow backpressure) are no fault: the commit waits for them.
+There may be a million of messages, so they are looked up piece by piece.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from mypy_extensions import i64
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.channel.content_rules import PropertyRules
@@ -20,11 +22,15 @@ from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.content import Address, Message, shared_of
 from penstock.protocol.property_lookup import FLAG_HEADERS
 from penstock.protocol.values import Table
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import REJECT_PUBLISH, REJECT_PUBLISH_DLX
+from penstock.storage.log.groups import record_bytes
 
 CLASS_ID: Final = 240
 METHOD_ID: Final = 10
 REJECTING: Final = (REJECT_PUBLISH, REJECT_PUBLISH_DLX)
+FLAGS_AT: Final = 19
+"""In the frames of a message: the first byte of its property flags."""
 
 
 class Asked:
@@ -48,12 +54,23 @@ class Asked:
         self.refuse = refuse
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """A message with its address, and the queues it goes to."""
+class Share:
+    """What one queue gets, in order. bytes: with MESSAGE_OVERHEAD_BYTES for each; body_bytes: of
+    bodies alone; room: what their records in the log take at most."""
 
-    message: Message
-    actors: tuple[QueueActor, ...]
+    __slots__ = ("body_bytes", "bytes", "messages", "room")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.bytes: i64 = 0
+        self.body_bytes: i64 = 0
+        self.room: i64 = 0
+
+    def add(self, message: Message) -> None:
+        self.messages.append(message)
+        self.bytes += len(message.raw) + MESSAGE_OVERHEAD_BYTES
+        self.body_bytes += message.body_bytes
+        self.room += record_bytes(message)
 
 
 class _Way:
@@ -85,34 +102,71 @@ class _Way:
         rights.check_topic(WRITE, name, self.exchange.kind, key, 60, 40)
 
 
-def route_all(vhost: VirtualHost, rules: PropertyRules, messages: list[Message]) -> list[Routed]:
-    """Route `messages`, which were checked when they came, as they would be published now.
+class Routing:
+    """Routes messages, which were checked when they came, as they would be published now. shared:
+    what each queue gets."""
 
-    Raises: ChannelFault 403, 404 for an exchange that is gone, 406 for a mandatory one that reaches
-    no queue, `immediate`, and a mandatory one that is delayed."""
-    ways: dict[bytes, _Way] = {}
-    found: list[Routed] = []
-    for message in messages:
+    __slots__ = ("_rules", "_vhost", "_ways", "shared")
+
+    def __init__(self, vhost: VirtualHost, rules: PropertyRules) -> None:
+        self._vhost = vhost
+        self._rules = rules
+        self._ways: dict[bytes, _Way] = {}
+        self.shared: dict[QueueActor, Share] = {}
+
+    def check(self, messages: list[Message], first: i64, end: i64) -> None:
+        """Those at places first..end - 1 have to be such as can be published and committed; some
+        are others then (direct reply-to). Raises: as `add`, and ChannelFault 406 for properties."""
+        at: i64 = first
+        while at < end:
+            message = messages[at] = self._rules.checked(messages[at])
+            at += 1
+            way = self._way(message)
+            self._actors(way, message)
+            message.address = way.address
+
+    def add(self, messages: list[Message], first: i64, end: i64) -> None:
+        """Share out those at places first..end - 1.
+
+        Raises: ChannelFault 403, 404 for an exchange that is gone, 406 for a mandatory one that
+        reaches no queue, `immediate`, and a mandatory one that is delayed."""
+        shared = self.shared
+        at: i64 = first
+        while at < end:
+            message = messages[at]
+            at += 1
+            way = self._way(message)
+            actors = self._actors(way, message)
+            # What a delay store alone is given keeps its BCC keys until it is routed for good.
+            if message.raw[FLAGS_AT] & FLAG_HEADERS and not _is_delaying(actors):
+                message = self._rules.without_bcc(message)
+            message.address = way.address
+            if len(actors) > 1:
+                message = shared_of(message)
+            for actor in actors:
+                share = shared.get(actor)
+                if share is None:
+                    share = shared[actor] = Share()
+                share.add(message)
+
+    def _way(self, message: Message) -> _Way:
         method = message.address.method
-        way = ways.get(method)
+        way = self._ways.get(method)
         if way is None:
-            way = ways[method] = _Way(vhost, method)
-            way.check(rules.rights)
+            way = self._ways[method] = _Way(self._vhost, method)
+            way.check(self._rules.rights)
             if way.is_immediate:
                 raise refused("publishes of a transaction cannot be immediate")
-        has_headers = message.raw[19] & FLAG_HEADERS != 0
+        return way
+
+    def _actors(self, way: _Way, message: Message) -> tuple[QueueActor, ...]:
+        has_headers = message.raw[FLAGS_AT] & FLAG_HEADERS != 0
         actors = way.actors
         if actors is None or has_headers:
-            actors = _actors(vhost, rules, way, message)
+            actors = _actors(self._vhost, self._rules, way, message)
             if not way.needs_headers and not has_headers:
                 way.actors = actors
-        shown = message
-        # What a delay store alone is given keeps its BCC keys until it is routed for good.
-        if has_headers and not _is_delaying(actors):
-            shown = rules.without_bcc(message)
-        shown.address = way.address
-        found.append(Routed(shown, actors))
-    return found
+        return actors
 
 
 def _actors(
@@ -120,7 +174,7 @@ def _actors(
 ) -> tuple[QueueActor, ...]:
     keys = [way.address.routing_key]
     headers: Table = {}
-    if message.raw[19] & FLAG_HEADERS:
+    if message.raw[FLAGS_AT] & FLAG_HEADERS:
         keys = rules.routing_keys(message, way.address.routing_key)
         headers = rules.headers(message)
     if vhost.router.property_exchanges > 0:
@@ -146,19 +200,9 @@ def _is_delaying(actors: tuple[QueueActor, ...]) -> bool:
     return len(actors) > 0 and all(actor.delays for actor in actors)
 
 
-def shares(routed: list[Routed]) -> dict[QueueActor, list[Message]]:
-    """What each queue gets, in order."""
-    found: dict[QueueActor, list[Message]] = {}
-    for one in routed:
-        message = shared_of(one.message) if len(one.actors) > 1 else one.message
-        for actor in one.actors:
-            found.setdefault(actor, []).append(message)
-    return found
-
-
-def check_room(actor: QueueActor, messages: list[Message]) -> None:
-    """Raises: ChannelFault 406 when `actor` rejects publishes at its limit and would reject some
-    of `messages`."""
+def check_room(actor: QueueActor, share: Share) -> None:
+    """Raises: ChannelFault 406 when `actor` rejects publishes at its limit and would reject a part
+    of `share`."""
     queue_limits = actor.queue_limits
     if (
         not isinstance(queue_limits, ExpiryAndLimits)
@@ -166,13 +210,13 @@ def check_room(actor: QueueActor, messages: list[Message]) -> None:
     ):
         return
     rules = queue_limits.rules
-    count = int(queue_limits.ready_count()) + len(messages)
-    body_bytes = int(queue_limits.body_bytes()) + sum(int(one.body_bytes) for one in messages)
+    count = int(queue_limits.ready_count()) + len(share.messages)
+    body_bytes = int(queue_limits.body_bytes() + share.body_bytes)
     if rules.is_limited() and rules.is_over(count, body_bytes):
         raise refused(
             f"queue '{actor.name}' in vhost '{actor.vhost}' rejects publishes beyond its limit "
-            f"({count} messages with the {len(messages)} of this commit); nothing is committed. "
-            "Commit again when it has room"
+            f"({count} messages with the {len(share.messages)} of this commit); nothing is "
+            "committed. Commit again when it has room"
         )
 
 

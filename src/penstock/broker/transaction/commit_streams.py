@@ -12,11 +12,12 @@ messages of a commit or none, each once, and in the order of the commits. They a
 stream a little later than in queues: when they are in a chunk of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.actors.lane import Answerable
 from penstock.broker.store.app_marks import FRAME_BYTES, HEADER, IS_PERSISTENT
 from penstock.broker.store.store_actor import StoreActor
@@ -25,9 +26,10 @@ from penstock.broker.stream.stream_store import stream_request
 from penstock.flow.account import Account
 from penstock.protocol.content import Address, Message, make_content
 
-REQUEST_MESSAGES: Final = 4096
+REQUEST_MESSAGES: Final = 1024
 REQUEST_BYTES: Final = 1_048_576
 """A commit of any size is handed to the stream's store in requests of at most so much."""
+SETTLED_AT_ONCE: Final = 512
 
 
 def outbox_of(actor: StreamActor, store: StoreActor) -> Outbox:
@@ -49,56 +51,65 @@ def offset_note(offset: int, count: int) -> Message:
 
 class StreamShare(Answerable):
     """What one stream gets of one commit. note: before it in the log, None in a broker that keeps
-    nothing; done: called when the stream has it on the disk, or is gone."""
+    nothing; safe: called when the stream has it on the disk, or is gone; `settled` follows."""
 
-    __slots__ = ("actor", "done", "messages", "note")
+    __slots__ = ("actor", "messages", "note", "safe")
 
     def __init__(
         self,
-        done: Callable[[], None],
+        safe: Callable[["StreamShare"], None],
         actor: StreamActor,
         messages: list[Message],
         note: Message | None,
     ) -> None:
-        self.done = done
+        self.safe = safe
         self.actor = actor
         self.messages = messages
         self.note = note
 
-    def append(self, payer: Account) -> None:
-        """Hand it to the stream's store; whoever staged a message owes for it until it is there.
-        payer: for what nobody staged."""
+    def append(self, payer: Account) -> Steps[None]:
+        """Hand it to the stream's store, which is held; whoever staged a message owes for it until
+        it is there. payer: for what nobody staged."""
         actor = self.actor
-        lane, store = actor.lane, actor.store
-        if not actor.is_alive or lane is None or store is None:
-            self.accepted([], 0)
-            return
-        actor.messages.publish_count += len(self.messages)
-        requests = in_requests(self.messages)
-        for number, (messages, size) in enumerate(requests, 1):
+        sent = 0
+        for messages, size in in_requests(self.messages):
+            lane, store = actor.lane, actor.store
+            if not actor.is_alive or lane is None or store is None:
+                break
+            sent += len(messages)
+            actor.messages.publish_count += len(messages)
             origin = messages[0].origin
             if actor.queue_rate is not None:
                 for message in messages:
                     actor.queue_rate.spend(len(message.raw))
-            answerable = self if number == len(requests) else None
+            answerable = self if sent == len(self.messages) else None
             if not isinstance(origin, Account):
                 origin = payer
             store.offered(stream_request(lane, origin, answerable, messages, size))
+            if answerable is None:
+                yield 0.0
+        if sent < len(self.messages):
+            self.safe(self)
 
     def accepted(self, messages: list[Message], count: i64) -> None:
         """The stream has all of it on the disk, or is gone."""
+        self.safe(self)
+
+    def settled(self) -> Steps[None]:
+        """The log need not keep them any more."""
         outbox = self.actor.outbox
-        if self.note is not None and outbox is not None:
-            for message in self.messages:
-                outbox.settle(message)
-            outbox.settle(self.note)
-        self.done()
+        if self.note is None or outbox is None:
+            return
+        for number, message in enumerate(self.messages, 1):
+            outbox.settle(message)
+            if number % SETTLED_AT_ONCE == 0:
+                yield 0.0
+        outbox.settle(self.note)
 
 
-def in_requests(messages: list[Message]) -> list[tuple[list[Message], int]]:
+def in_requests(messages: list[Message]) -> Iterator[tuple[list[Message], int]]:
     """`messages` in runs of one cause and at most REQUEST_MESSAGES, REQUEST_BYTES or one message,
     with their bytes."""
-    found: list[tuple[list[Message], int]] = []
     run: list[Message] = []
     size = 0
     for message in messages:
@@ -108,10 +119,9 @@ def in_requests(messages: list[Message]) -> list[tuple[list[Message], int]]:
             or size + more > REQUEST_BYTES
             or message.origin is not run[0].origin
         ):
-            found.append((run, size))
+            yield run, size
             run, size = [], 0
         run.append(message)
         size += more
     if run:
-        found.append((run, size))
-    return found
+        yield run, size

@@ -1,8 +1,9 @@
 """One staged transaction: publishes of a channel that are kept apart until they are committed.
 
-    OPEN     --stage-->    STAGED      its channel publishes as ever again
+    OPEN     --stage-->    CHECKED     piece by piece
+    CHECKED  --all is well--> STAGED   its channel publishes as ever again
     STAGED   --commit-->   COMMITTING  until the disk has all of it; then it is gone
-    OPEN, STAGED --rollback, lifetime over, OPEN: its channel ended--> gone
+    OPEN, CHECKED, STAGED --rollback, lifetime over, OPEN: its channel ended--> gone
 
 What is staged has no credit to wait for: nobody can drain it before its commit, so a wait could
 last for ever. Its room is reserved at the beginning instead, and what does not fit is refused.
@@ -22,6 +23,7 @@ OPEN: Final = 0
 STAGED: Final = 1
 COMMITTING: Final = 2
 GONE: Final = 3
+CHECKED: Final = 4
 
 
 class StagedTransaction(Transaction):

@@ -4,11 +4,13 @@ A commit takes any number of staged transactions of one app and batch:
 
     routed, checked -> queues that are full for now: looked at again every RETRY_NS
                     -> one group for the store, queues take nothing else before it
-                    -> on the disk: in all queues at once, in streams a little later, then answered
+                    -> on the disk: into its queues, then into its streams, then answered
 
 Nothing of it is delivered before the disk has all of it, or a crash could take back what a consumer
 has seen. A batch not above the app's last one is answered as committed and changes nothing.
-Commits of one app follow each other; those of several apps go their way side by side.
+Commits of one app follow each other; those of several apps go their way side by side. A million of
+messages may be in one, so whatever has to look at each of them does so in steps, and others have
+their turns between.
 """
 
 from collections.abc import Callable
@@ -23,26 +25,25 @@ from penstock.base.limits import (
     TRANSACTIONS_STAGED,
 )
 from penstock.broker.actors.actor import Line
+from penstock.broker.actors.cleanup import Cleanup, InSteps
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.actors.log import Log
-from penstock.broker.channel.publish import Publisher
-from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.app_marks import AppMark, AppMarks, mark_message
-from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.group_request import GroupRequest
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.transaction.commit import Commit, put_in
-from penstock.broker.transaction.commit_routes import (
-    Asked,
-    Routed,
-    check_room,
-    refused,
-    route_all,
-    shares,
+from penstock.broker.transaction.commit import PIECE, Commit
+from penstock.broker.transaction.commit_routes import Asked, Routing, check_room, refused
+from penstock.broker.transaction.stages import (
+    CHECKED,
+    COMMITTING,
+    GONE,
+    OPEN,
+    STAGED,
+    StagedTransaction,
 )
-from penstock.broker.transaction.stages import COMMITTING, GONE, OPEN, STAGED, StagedTransaction
 from penstock.flow.due import NEVER, DueLine, Timer
 from penstock.protocol.content import Message
-from penstock.storage.log.groups import SEGMENT_BYTES_MOST, GroupEntry, group_bytes
+from penstock.storage.log.groups import SEGMENT_BYTES_MOST, GroupEntry
 
 RETRY_NS: Final = 20_000_000
 LOOK_NS: Final = 1_000_000_000
@@ -81,6 +82,7 @@ class TransactionManager:
     under_way: by virtual host and app; behind: what waits for one of them."""
 
     __slots__ = (
+        "_cleanup",
         "_dues",
         "_line",
         "_log",
@@ -94,8 +96,11 @@ class TransactionManager:
         "under_way",
     )
 
-    def __init__(self, line: Line, dues: DueLine, log: Log, stores: dict[str, StoreActor]) -> None:
+    def __init__(
+        self, line: Line, dues: DueLine, log: Log, stores: dict[str, StoreActor], cleanup: Cleanup
+    ) -> None:
         self._line = line
+        self._cleanup = cleanup
         self._dues = dues
         self._log = log
         self._stores = stores
@@ -133,23 +138,48 @@ class TransactionManager:
         if self._look.due_ns == NEVER:
             self._dues.put(self._look, self._line.clock.monotonic_ns() + LOOK_NS)
 
-    def staged(self, stage: StagedTransaction, publisher: Publisher) -> None:
-        """`stage` is complete: give back what it has not used. Raises: ChannelFault as a commit
-        would for what it does not take."""
-        stage.messages = [publisher.rules.checked(message) for message in stage.messages]
-        route_all(publisher.vhost, publisher.rules, stage.messages)
-        stage.state = STAGED
+    def staged(self, stage: StagedTransaction, asked: Asked) -> None:
+        """`stage` is complete: it is looked through, and then gives back what it has not used.
+        Refused as a commit would be for what that does not take; then it is rolled back."""
+        stage.state = CHECKED
         self.channels.pop(stage.identity, None)
+        self._begin(self._look_through(stage, asked))
+
+    def _begin(self, steps: Steps[None]) -> None:
+        self._cleanup.begin(InSteps(steps))
+
+    def _look_through(self, stage: StagedTransaction, asked: Asked) -> Steps[None]:
+        routing = Routing(asked.vhost, asked.rules)
+        messages = stage.messages
+        first = 0
+        try:
+            while stage.state == CHECKED and first < len(messages):
+                end = min(first + PIECE, len(messages))
+                routing.check(messages, first, end)
+                first = end
+                if end < len(messages):
+                    yield 0.0
+        except ChannelFault as fault:
+            self.drop(stage)
+            asked.refuse(fault.text, fault.code)
+            return
+        if stage.state != CHECKED:
+            asked.refuse(is_over(stage), 404)
+            return
+        stage.state = STAGED
         self.reserved_bytes -= int(stage.bytes_max - stage.staged_bytes)
         stage.bytes_max = stage.staged_bytes
+        asked.settle({"messages": len(messages), "bytes": int(stage.staged_bytes)})
 
     def drop(self, stage: StagedTransaction) -> None:
         """`stage` is over: rolled back, expired or committed."""
         if self.stages.pop(stage.identity, None) is not None:
             self.channels.pop(stage.identity, None)
             self.reserved_bytes -= int(stage.bytes_max)
+            messages = stage.messages
             stage.messages = []
             stage.state = GONE
+            self._begin(_let_go(messages))
 
     def roll_back(self, vhost: str, app: str, batch: int, ids: list[str] | None) -> int:
         """Drop those of `ids`, or all of a batch of `app`, that no commit has taken; how many."""
@@ -229,7 +259,9 @@ class TransactionManager:
         stages = [self._stage(vhost, app, batch, identity) for identity in dict.fromkeys(ids)]
         for stage in stages:
             stage.state = COMMITTING
-        commit = self.under_way[key] = Commit(self.complete, self.finish, asked, app, batch, stages)
+        commit = self.under_way[key] = Commit(
+            self.complete, self.finish, self._begin, asked, app, batch, stages
+        )
         self.attempt(commit)
 
     def _stage(self, vhost: str, app: str, batch: int, identity: str) -> StagedTransaction:
@@ -245,17 +277,28 @@ class TransactionManager:
             raise refused(f"transaction '{identity}' is not staged to its end (transaction.stage)")
         return stage
 
-    def _routed(self, commit: Commit) -> dict[QueueActor, list[Message]]:
-        routed: list[Routed] = []
+    def _route(self, commit: Commit) -> Steps[None]:
+        routing = Routing(commit.asked.vhost, commit.asked.rules)
+        left = PIECE
         for stage in commit.stages:
-            routed.extend(route_all(commit.asked.vhost, commit.asked.rules, stage.messages))
-        shared = shares(routed)
-        for actor, messages in shared.items():
-            check_room(actor, messages)
-        return shared
+            first = 0
+            while first < len(stage.messages):
+                end = min(first + left, len(stage.messages))
+                routing.add(stage.messages, first, end)
+                left -= end - first
+                first = end
+                if left == 0:
+                    left = PIECE
+                    yield 0.0
+        for actor, share in routing.shared.items():
+            check_room(actor, share)
+        commit.shared = routing.shared
 
     def attempt(self, commit: Commit) -> None:
         """Hand `commit` over, unless one of its queues is full for now."""
+        self._begin(self._attempt(commit))
+
+    def _attempt(self, commit: Commit) -> Steps[None]:
         if commit.line.is_held(commit.shared):
             commit.let_go()
             self._try_later(commit)
@@ -263,7 +306,7 @@ class TransactionManager:
         before = commit.shared
         try:
             # Queues may have come or gone, or be fuller, since it was looked at last.
-            commit.shared = self._routed(commit)
+            yield from self._route(commit)
         except ChannelFault as fault:
             self._fail(commit, fault)
             return
@@ -280,65 +323,50 @@ class TransactionManager:
             return
         commit.line.leave()
         if store is None:
-            self.complete(commit)
+            yield from self._complete(commit)
             return
-        try:
-            self._hand_over(commit, store)
-        except ChannelFault as fault:
-            self._fail(commit, fault)
+        yield from self._hand_over(commit, store)
 
     def _try_later(self, commit: Commit) -> None:
         """The queues of `commit` are full."""
         now_ns = self._line.clock.monotonic_ns()
         self._dues.put(Timer(lambda now_ns: self.attempt(commit)), now_ns + RETRY_NS)
 
-    def _hand_over(self, commit: Commit, store: StoreActor) -> None:
+    def _hand_over(self, commit: Commit, store: StoreActor) -> Steps[None]:
+        size = commit.room() + HEAD_ROOM_BYTES
+        if size > SEGMENT_BYTES_MOST:
+            self._fail(
+                commit, refused(f"a commit of {size} bytes is larger than {SEGMENT_BYTES_MOST}")
+            )
+            return
         marks = self.marks_of(commit.vhost)
         marks.open(commit.vhost, store, self._line)
         assert marks.lane is not None and marks.index is not None, "it was opened just now"
+        commit.hold_queues()
+        entries = yield from commit.entries(store)
         mark = mark_message(commit.app, commit.batch)
-        entries: list[GroupEntry] = []
-        for actor, messages in commit.shared.items():
-            durability = actor.durability
-            if isinstance(durability, StoreDurability) and durability.is_lasting:
-                commit.durabilities.append(durability)
-                for message in messages:
-                    entries.append(
-                        GroupEntry(durability.index, message, durability.lane.keeps(message))
-                    )
-        entries.extend(commit.entries(store))
         entries.append(GroupEntry(marks.index, mark, True))
-        size = group_bytes(entries) + HEAD_ROOM_BYTES
-        if size > SEGMENT_BYTES_MOST:
-            commit.durabilities = []
-            commit.shares = []
-            raise refused(f"a commit of {size} bytes is larger than {SEGMENT_BYTES_MOST}")
         commit.mark = mark
-        for durability in commit.durabilities:
-            durability.commits += 1
-        payer = commit.asked.account
+        payer, durabilities = commit.asked.account, list(commit.durabilities)
         store.offered(
-            GroupRequest(marks.lane, payer, commit, mark, entries, commit.durabilities, store)
+            GroupRequest(marks.lane, payer, commit, mark, entries, size, durabilities, store)
         )
 
     def complete(self, commit: Commit) -> None:
-        """The disk has everything of `commit`: it is in the queues now, and on its way to
-        streams."""
-        for durability in commit.durabilities:
-            durability.commits -= 1
-        for actor, messages in commit.shared.items():
-            if not actor.has_own_log:
-                put_in(actor, messages)
+        """The disk has everything of `commit`: it goes into its queues and streams."""
+        self._begin(self._complete(commit))
+
+    def _complete(self, commit: Commit) -> Steps[None]:
+        self.marks_of(commit.vhost).set(commit.app, AppMark(commit.batch, commit.mark))
+        yield from commit.put_in_queues()
         for stage in commit.stages:
             self.drop(stage)
-        marks = self.marks_of(commit.vhost)
-        marks.set(commit.app, AppMark(commit.batch, commit.mark))
         self._sweep(commit.vhost, commit.app, commit.batch)
-        commit.append()
+        yield from commit.put_in_streams()
 
     def finish(self, commit: Commit) -> None:
         """Its streams have their shares too: it is answered."""
-        count = sum(len(messages) for messages in commit.shared.values())
+        count = sum(len(share.messages) for share in commit.shared.values())
         commit.asked.settle({"committed": True, "already": False, "messages": count})
         self._go_on(commit)
 
@@ -370,3 +398,16 @@ class TransactionManager:
             is_past = home == vhost and stage.app == app and stage.batch <= batch
             if is_past and stage.state != COMMITTING:
                 self.drop(stage)
+
+
+def _let_go(messages: list[Message]) -> Steps[None]:
+    """Forget them: the end of an object costs its time, too."""
+    while messages:
+        del messages[-PIECE:]
+        if messages:
+            yield 0.0
+
+
+def is_over(stage: StagedTransaction) -> str:
+    """What is said to whoever goes on with it."""
+    return f"transaction '{stage.identity}' is over: its time has passed, or it was rolled back"

@@ -41,40 +41,67 @@ class GroupEntry:
         self.is_persistent = is_persistent
 
 
+def record_bytes(message: Message) -> i64:
+    """What one record of `message` takes at most."""
+    return REF_BYTES + BODY_HEAD_BYTES + len(message.address.suffix) + len(message.raw)
+
+
 def group_bytes(entries: list[GroupEntry]) -> int:
     """What the records of `entries` take at most."""
     total: i64 = 0
     for entry in entries:
-        message = entry.message
-        total += REF_BYTES + BODY_HEAD_BYTES + len(message.address.suffix) + len(message.raw)
+        total += record_bytes(entry.message)
     return int(total)
 
 
-def append_group(log: MessageLog, entries: list[GroupEntry], now_ms: int) -> None:
-    """Put `entries` into the open batch of `log` as one group, each behind everything its queue
-    has, and give their messages their places. now_ms: wall clock; no queue is dropped, and no
-    message is in one of them yet. Together they fit SEGMENT_BYTES_MOST.
-    """
-    room: i64 = group_bytes(entries)
-    active = log.active
-    segment_bytes: i64 = log.segment_bytes
-    if active is not None and active.end > DATA_AT and active.end + room > segment_bytes:
-        log.close_active()
-    # A group is never divided: it makes its segment larger.
-    log.segment_bytes = SEGMENT_BYTES_MOST
-    try:
-        left: i64 = len(entries)
-        flags: i64 = IS_GROUPED | IS_GROUP_FIRST
-        for entry in entries:
-            left -= 1
-            if left == 0:
-                flags |= IS_GROUP_LAST
-            if entry.is_persistent:
-                flags |= IS_PERSISTENT
-            _append(log, entry.index, entry.message, flags, now_ms)
-            flags = IS_GROUPED
-    finally:
-        log.segment_bytes = segment_bytes
+class GroupAppend:
+    """One group on its way into the open batch of `log`, each message behind everything its queue
+    has; until it is whole nothing else is appended, and the batch is not taken.
+
+    entries: no message of them is in its queue yet; what a queue was to have that is dropped
+    meanwhile is left out, but the last one's never is. room: what `group_bytes` says of them, at
+    most SEGMENT_BYTES_MOST; now_ms: wall clock."""
+
+    __slots__ = ("at", "entries", "flags", "log", "now_ms")
+
+    def __init__(self, log: MessageLog, entries: list[GroupEntry], room: i64, now_ms: i64) -> None:
+        active = log.active
+        if active is not None and active.end > DATA_AT and active.end + room > log.segment_bytes:
+            log.close_active()
+        self.log = log
+        self.entries = entries
+        self.now_ms: i64 = now_ms
+        self.at: i64 = 0
+        self.flags: i64 = IS_GROUPED | IS_GROUP_FIRST
+
+    def step(self, most: i64) -> bool:
+        """Append up to `most` more; True if there are others. They get their places."""
+        log = self.log
+        entries = self.entries
+        segment_bytes: i64 = log.segment_bytes
+        # A group is never divided: it makes its segment larger.
+        log.segment_bytes = SEGMENT_BYTES_MOST
+        at: i64 = self.at
+        last: i64 = len(entries) - 1
+        end: i64 = at + most
+        if end > last + 1:
+            end = last + 1
+        try:
+            while at < end:
+                entry = entries[at]
+                if not entry.index.is_dropped:
+                    flags: i64 = self.flags
+                    if at == last:
+                        flags |= IS_GROUP_LAST
+                    if entry.is_persistent:
+                        flags |= IS_PERSISTENT
+                    _append(log, entry.index, entry.message, flags, self.now_ms)
+                    self.flags = IS_GROUPED
+                at += 1
+        finally:
+            self.at = at
+            log.segment_bytes = segment_bytes
+        return at <= last
 
 
 def _append(log: MessageLog, index: QueueIndex, message: Message, flags: i64, now_ms: i64) -> None:

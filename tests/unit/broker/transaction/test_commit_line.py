@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.broker.transaction.commit import CommitLine, Place
+from penstock.broker.transaction.commit_routes import Share
 from penstock.broker.transaction.transaction_manager import RETRY_NS
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
@@ -61,14 +62,16 @@ def test_a_commit_that_ends_otherwise_leaves_the_line() -> None:
     pressed(bed, {})
     queue = bed.actor("q")
     line = CommitLine()
-    messages = queue.messages.ready_messages()
+    share = Share()
+    for message in queue.messages.ready_messages():
+        share.add(message)
     before = list(queue.gate.deferred)
-    assert line.is_held({queue: messages}) and line.is_held({queue: messages})
+    assert line.is_held({queue: share}) and line.is_held({queue: share})
     assert len(queue.gate.deferred) == len(before) + 1
     line.leave()
     assert queue.gate.deferred == before
     bed.connect("admin").call(1, m.QueueDelete("q"), m.QueueDeleteOk)
-    assert not line.is_held({queue: messages}), "a queue that is gone holds nobody"
+    assert not line.is_held({queue: share}), "a queue that is gone holds nobody"
 
 
 def test_commits_that_overlap_do_not_keep_publishers_out_for_ever() -> None:

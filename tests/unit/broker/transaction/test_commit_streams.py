@@ -211,4 +211,4 @@ def test_a_large_commit_goes_in_requests() -> None:
     sizes = [len(run) for run, _ in in_requests([note] * (REQUEST_MESSAGES + 5))]
     assert sizes == [REQUEST_MESSAGES, 5]
     assert sum(size for _, size in in_requests([note] * 9)) == 9 * len(note.raw)
-    assert in_requests([]) == []
+    assert list(in_requests([])) == []

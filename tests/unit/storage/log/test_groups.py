@@ -4,7 +4,7 @@ from penstock.simulation.machine.disk import SimDisk
 from penstock.storage.layout.format import IS_GROUP_FIRST, IS_GROUP_LAST, IS_GROUPED, log_name
 from penstock.storage.layout.scan import scan
 from penstock.storage.layout.segment import Segment
-from penstock.storage.log.groups import GroupEntry, append_group, group_bytes
+from penstock.storage.log.groups import GroupAppend, GroupEntry, group_bytes
 from tests.crash.life import message
 from tests.crash.rig import Rig, recovered_from
 
@@ -44,14 +44,14 @@ def test_its_size_is_an_upper_bound() -> None:
     rig = Rig(SimDisk(), {1, 2}, segment_bytes=100_000)
     one = message(b"x" * 300)
     entries = [GroupEntry(rig.queues[1], one, True), GroupEntry(rig.queues[2], one, False)]
-    append_group(rig.log, entries, 0)
+    assert not GroupAppend(rig.log, entries, group_bytes(entries), 0).step(2)
     assert 300 < rig.log.open_size <= group_bytes(entries)
 
 
 def test_what_is_not_persistent_does_not_come_back() -> None:
     rig = Rig(SimDisk(), {1})
     entries = [GroupEntry(rig.queues[1], message(body), body == b"a") for body in (b"a", b"b")]
-    append_group(rig.log, entries, 0)
+    assert not GroupAppend(rig.log, entries, group_bytes(entries), 0).step(2)
     rig.flush()
     recovered = recovered_from(rig.disk.contents(), {1}, 700)
     assert recovered.log.live_count(recovered.queues[1]) == 1
