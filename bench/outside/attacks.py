@@ -279,18 +279,71 @@ def guessing(it: Attacker) -> int:
     return tried
 
 
-def backlog(it: Attacker) -> int:
-    """A backlog of many small messages that is purged in one go."""
-    link = it.connect()
-    link.declare("big")
-    sent = it.count(300_000)
-    for _ in range(sent):
-        it.push(link, publish_bytes(1, "", "big", b"x" * 1000))
+def _filled(it: Attacker, link: Connection, queue: str, bits: int, **arguments: str | int) -> int:
+    """A queue with very many small messages; how many. bits: of queue.declare."""
+    declare = bytes(2) + short(queue) + bytes((bits,)) + table(arguments)
+    link.call(1, 50, 10, declare)
+    sent = it.count(1_000_000)
+    publishes = publish_bytes(1, "", queue, b"x" * 16) * 500
+    for _ in range(max(1, sent // 500)):
+        it.push(link, publishes)
     it.flush(link)
-    link.call(1, 50, 10, bytes(2) + short("big") + b"\x01" + table({}))
+    link.call(1, 50, 10, declare)
+    return sent
+
+
+def backlog(it: Attacker) -> int:
+    """Backlogs of many small messages: one is purged, one deleted, one ends with its connection."""
+    links = [it.connect() for _ in range(3)]
+    sent = sum(
+        _filled(it, link, queue, bits)
+        for link, queue, bits in zip(links, ("purged", "deleted", "ended"), (0, 0, 2), strict=True)
+    )
     it.begin()
-    link.call(1, 50, 30, bytes(2) + short("big") + b"\x00")
+    links[0].call(1, 50, 30, bytes(2) + short("purged") + b"\x00")
+    links[1].call(1, 50, 40, bytes(2) + short("deleted") + b"\x00")
+    links[2].drop()
     it.loop.run(max(0.0, it.until - time.monotonic()))
+    return sent
+
+
+def settles(it: Attacker) -> int:
+    """A consumer has a whole backlog, gives it back at once, has it again, and acknowledges it."""
+    link = it.connect()
+    sent = _filled(it, link, "settled", 0)
+    came: list[bytes] = []
+    link.handlers[(1, 60, 60)] = came.append
+    link.body_done[1] = lambda: None
+    it.begin()
+    consume = bytes(2) + short("settled") + short("c") + b"\x00" + table({})
+    for settle in (
+        method(1, 60, 120, struct.pack(">QB", 0, 3)),
+        method(1, 60, 80, bytes(8) + b"\x01"),
+    ):
+        link.call(1, 60, 20, consume)
+        it.loop.run(30.0, lambda: len(came) >= sent or bool(link.closed))
+        link.call(1, 60, 30, short("c") + b"\x00")
+        came.clear()
+        it.push(link, settle)
+        it.flush(link)
+        link.call(1, 50, 10, bytes(2) + short("settled") + b"\x01" + table({}))
+    it.loop.run(1.0)
+    return sent
+
+
+def expiries(it: Attacker) -> int:
+    """A backlog dies all at once, one has to become short, and one gets lifetimes."""
+    link = it.connect()
+    sent = _filled(it, link, "dying", 0, **{"x-message-ttl": round(it.seconds * 1000)})
+    sent += _filled(it, link, "shortened", 0)
+    sent += _filled(it, link, "shortlived", 0)
+    it.begin()
+    policies = {"^shortened$": {"max-length": 10}, "^shortlived$": {"message-ttl": 1000}}
+    for pattern, definition in policies.items():
+        policy: dict[str, object] = {"vhost": "/", "name": pattern[1:-1], "pattern": pattern}
+        policy |= {"definition": definition, "apply-to": "queues", "priority": 0}
+        ask(it.control, {"op": "policies", "do": "set", "policy": policy})
+    it.loop.run(it.seconds + 3.0)
     return sent
 
 
@@ -394,6 +447,6 @@ ATTACKS: Final[dict[str, Callable[[Attacker], int]]] = {
     one.__name__: one
     for one in (
         *(topics, headers, bodies, questions, rights, consumers, declares, exclusive, fanout),
-        *(guessing, backlog, handshakes, commits, rollbacks, transactions),
+        *(guessing, backlog, handshakes, commits, rollbacks, transactions, settles, expiries),
     )
 }

@@ -8,7 +8,7 @@ from penstock.broker.queue.expiry_and_limits import ExpiryAndLimits
 from penstock.protocol.content import Message
 from penstock.queues.entry import FLAGS_AT, Entry
 from penstock.queues.priorities import PriorityQueue
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, Purged
 from penstock.queues.rules import (
     BACKPRESSURE,
     REASON_EXPIRED,
@@ -122,7 +122,7 @@ class KeepsTheOlderLastValue(PriorityQueue):
 
 
 class PurgesWithoutRepaying(PriorityQueue):
-    def purge(self) -> int:
+    def purge(self) -> Purged:
         for message in self.ready_messages():
             message.origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
         return super().purge()

@@ -9,6 +9,7 @@ from penstock.flow.profile import Profile
 from penstock.protocol.content import Message
 from penstock.queues.delayed import DelayedMessages
 from penstock.queues.priorities import PriorityQueue
+from penstock.queues.queue import Purged
 from penstock.queues.rules import NEVER
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.dice import Dice
@@ -44,7 +45,7 @@ class Sleeps(DelayedMessages):
 class Purges(DelayedMessages):
     """Forgets whom to repay when the exchange goes."""
 
-    def purge(self) -> int:
+    def purge(self) -> Purged:
         self.waiting.clear()
         return super().purge()
 

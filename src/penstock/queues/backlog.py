@@ -289,19 +289,19 @@ class Backlog:
         self.count_stub(stub, 1)
         return stub
 
-    def clear(self) -> None:
-        """Everything leaves, the front too."""
-        self.front.clear()
-        self.q3.clear()
+    def clear(self) -> list[list[Message]]:
+        """Everything leaves; what memory has of it but for `leaving`. The front has left."""
+        gone = [list(self.q3), list(self.q2), self.q1.clear()]
+        self.q3 = deque()
+        self.q2 = deque()
         self.delta.clear()
-        self.q2.clear()
-        self.q1.clear()
-        self.leaving.clear()
+        self.leaving = []
         self.waiting = {}
         self.is_split = False
         self.bytes = 0
         self.stub_count = 0
         self.stub_bytes = 0
+        return gone
 
     # -- out of memory, by bytes -----------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.protocol.content import Message, SharedMessage, dead_letter, is_dead_letter
+from penstock.protocol.content import Message, dead_letter, is_dead_letter
 from penstock.protocol.integers import LongInteger
 from penstock.protocol.property_lookup import (
     HEADERS,
@@ -20,7 +20,7 @@ from penstock.protocol.values import Table, encode_table, find_field, read_field
 from penstock.protocol.values import remove_field as without
 from penstock.queues.dead_letter import NO_HEADERS, Obituary, reframed
 from penstock.queues.priorities import PriorityQueue
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, DropSink
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, DropSink, Purged
 from penstock.queues.rules import NEVER, NS_PER_MS, REASON_EXPIRED, QueueRules
 from penstock.routing.delayed import DELAY_HEADER, delay_ms, delay_number
 
@@ -97,18 +97,14 @@ class DelayedMessages(PriorityQueue):
     def some_messages(self, most: i64) -> list[Message]:
         return self.ready_messages(max(1, len(self.waiting) // int(most)))
 
-    def purge(self) -> int:
-        count = len(self.waiting)
-        for entry in self.waiting:
-            message = entry[2]
-            if isinstance(message, SharedMessage):
-                message.left()
-            message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
-        self.waiting.clear()
+    def purge(self) -> Purged:
+        purged = Purged(len(self.waiting), self.bytes_ready)
+        purged.messages.append(self.ready_messages())
+        self.waiting = []
         self.count = 0
         self.bytes_ready = 0
         self.body_bytes_ready = 0
-        return count
+        return purged
 
 
 def delay_of(message: Message) -> int:

@@ -31,6 +31,7 @@ from penstock.queues.queue import (
     ClassicQueue,
     Dropped,
     FoundRange,
+    Purged,
     ReadRequest,
 )
 from penstock.queues.ring import MessageRing
@@ -314,28 +315,28 @@ class MessageLine(ClassicQueue):
         self._sum()
         return message
 
-    def purge(self) -> int:
-        count = int(self.ready_count())
-        for message in self.ready_messages():
-            if isinstance(message, SharedMessage):
-                message.left()
-            message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
-        self.taken = self.end_position()
-        self.ring.clear()
-        self.returned.clear()
-        self.at = 0
+    def purge(self) -> Purged:
+        purged = Purged(int(self.ready_count()), self.bytes_ready - self.behind.delta.ram_bytes)
+        end: i64 = self.end_position()
+        purged.entries.append(self.returned)
         if self.has_entries:
+            purged.entries.append(cast("list[Returned]", self.entries[int(self.at) :]))
             self.entries = []
+        purged.messages.append(self.ring.clear())
         if self.is_paging:
-            self.behind.clear()
+            purged.entries.append(cast("list[Returned]", self.behind.leaving))
+            purged.messages.extend(self.behind.clear())
             self.bodies.clear()
+        self.taken = end
+        self.returned = []
+        self.at = 0
         self.stub_count = 0
         self.stub_bytes = 0
         self.stub_entries = 0
         self.hand = 0
         self.entry_bytes = 0
         self.bytes_ready = 0
-        return count
+        return purged
 
     # -- entries ---------------------------------------------------------------------------------
 

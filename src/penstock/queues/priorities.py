@@ -37,6 +37,7 @@ from penstock.queues.queue import (
     Dropped,
     DropSink,
     FoundRange,
+    Purged,
     ReadRequest,
 )
 from penstock.queues.rules import (
@@ -453,10 +454,13 @@ class PriorityQueue(ClassicQueue):
         level.line.leave(position, stub, reason)
         self._sum(level)
 
-    def purge(self) -> int:
-        count = int(self.ready)
+    def purge(self) -> Purged:
+        purged = Purged(int(self.ready), 0)
         for level in self.levels:
-            level.line.purge()
+            part = level.line.purge()
+            purged.bytes += part.bytes
+            purged.messages.extend(part.messages)
+            purged.entries.extend(part.entries)
             level.arrivals = Arrivals(level.arrivals.most)
             self._sum(level)
         if self.last is not None:
@@ -467,7 +471,7 @@ class PriorityQueue(ClassicQueue):
         self.count = 0
         self.lifetimes.uneven_count = 0
         self.body_bytes_ready = 0
-        return count
+        return purged
 
     # -- lifetimes -------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.cause import Cause
-from penstock.protocol.content import Message
+from penstock.protocol.content import Message, SharedMessage
+from penstock.queues.entry import Returned
 from penstock.queues.rules import NEVER
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.reading import Found
@@ -94,6 +95,50 @@ class Dropped:
     def __init__(self, message: Message, reason: i64) -> None:
         self.message = message
         self.reason: i64 = reason
+
+
+class Purged:
+    """What a queue gives up all at once, to be forgotten piece by piece. What its messages cost
+    stays with their causes until then, because so long they are in memory.
+
+    count: of messages, those of which memory knows nothing too; messages, entries: those it does
+    know; bytes: what these still cost, above 0 while there are any."""
+
+    __slots__ = ("bytes", "count", "entries", "messages")
+
+    def __init__(self, count: int, bytes_: i64) -> None:
+        self.count = count
+        self.bytes: i64 = bytes_
+        self.messages: list[list[Message]] = []
+        self.entries: list[list[Returned]] = []
+
+    def forget(self, most: i64) -> list[Message]:
+        """Up to `most`, which are repaid to their causes; none when there are no others."""
+        some = self._take(most)
+        for message in some:
+            if isinstance(message, SharedMessage):
+                message.left()
+            size: i64 = len(message.raw) + MESSAGE_OVERHEAD_BYTES
+            self.bytes -= size
+            message.origin.unstore(1, size)
+        return some
+
+    def _take(self, most: i64) -> list[Message]:
+        while self.messages:
+            messages = self.messages[-1]
+            if messages:
+                some = messages[-most:]
+                del messages[-most:]
+                return some
+            self.messages.pop()
+        while self.entries:
+            entries = self.entries[-1]
+            if entries:
+                some = [one.message for one in entries[-most:]]
+                del entries[-most:]
+                return some
+            self.entries.pop()
+        return []
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -189,10 +234,10 @@ class ClassicQueue:
         """Give up the first ready message, or its stub. Raises: IndexError when there is none."""
         raise NotImplementedError
 
-    def purge(self) -> int:
-        """Drop everything that is ready; how many there were. Each is repaid to its cause. The
-        caller settles `ready_messages` and `stretches` in their logs before."""
-        return 0
+    def purge(self) -> Purged:
+        """Give up everything that is ready. The caller has settled `stretches` in their logs, and
+        settles what it is told to forget there."""
+        return Purged(0, 0)
 
     # -- looking ---------------------------------------------------------------------------------
 

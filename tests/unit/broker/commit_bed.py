@@ -18,13 +18,14 @@ class CommitBed(Bed):
     queues on the disk, in the order of their declaration."""
 
     names: tuple[str, ...] = ("a", "b")
+    segment_bytes = SEGMENT_BYTES
 
     def __init__(self, has_disk: bool = True) -> None:
         super().__init__()
         self.disk = HandDisk()
         self.files = SimDisk()
         if has_disk:
-            self.store = give_store(self.broker, self.disk, self.files, SEGMENT_BYTES)
+            self.store = give_store(self.broker, self.disk, self.files, self.segment_bytes)
         self.admin = self.connect("admin")
         self.prepare()
 
@@ -56,7 +57,7 @@ class CommitBed(Bed):
         """What a start would find on the disk, by queue; the marks are under ""."""
         ids = dict(enumerate(self.names, 1)) | {MARKS_QUEUE_ID: ""}
         contents = self.files.contents() if image is None else image
-        recovered = recover(SimDisk(contents), SeededChance(2), SEGMENT_BYTES, set(ids))
+        recovered = recover(SimDisk(contents), SeededChance(2), self.segment_bytes, set(ids))
         rows: dict[str, list[bytes]] = {}
         for queue_id, name in ids.items():
             job = recovered.log.plan_reads(recovered.queues[queue_id], 0, 10_000, 1 << 30)

@@ -84,7 +84,8 @@ def test_bytes_and_counts() -> None:
     assert (messages.body_bytes_ready, messages.publish_count) == (5, 1)
     assert messages.ready_messages() == [one]
     assert not messages.find_live(10 * MS, 10)
-    assert messages.purge() == 1
+    purged = messages.purge()
+    assert purged.count == 1 and purged.forget(5) == [one] and purged.forget(5) == []
     assert (messages.ready_count(), messages.bytes_ready, messages.body_bytes_ready) == (0, 0, 0)
 
 

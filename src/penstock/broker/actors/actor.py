@@ -39,6 +39,29 @@ __all__ = [
 NO_STOP: Final = 1 << 62
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Errand:
+    """Something to put away that may be much. Nominal base."""
+
+    __slots__ = ()
+
+    def step(self) -> bool:
+        """One batch; True if there is more."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Errands:
+    """Who has errands done; here, whole and at once."""
+
+    __slots__ = ()
+
+    def begin(self, errand: Errand) -> None:
+        """The first batch is done when this returns."""
+        while errand.step():
+            pass
+
+
 class Line:
     """What an actor joins when it has work: the scheduler.
 
@@ -47,12 +70,13 @@ class Line:
     accepted_bytes: of content, taken into queues so far; heard_ns: when the loop last saw that
     there is input; intake: counts what is read from clients; turn_ns: when the present turn began,
     or the last one ended; flushed_ns: when everything due had last been sent; ending: see
-    `end_with`."""
+    `end_with`; errands: puts away what somebody leaves behind."""
 
     __slots__ = (
         "accepted_bytes",
         "clock",
         "ending",
+        "errands",
         "flushed_ns",
         "heard_ns",
         "intake",
@@ -75,6 +99,7 @@ class Line:
         self.turn_ns: i64 = 0
         self.flushed_ns: i64 = 0
         self.ending: list[Actor] = []
+        self.errands = Errands()
 
     def end_with(self, actor: "Actor") -> None:
         """Call `actor.run_ended` once, before what the present run has written is sent."""

@@ -6,25 +6,14 @@ nobody may be held up by it: one batch of one errand a turn, like any other acto
 
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
-from penstock.broker.actors.actor import Actor, Line
+from penstock.broker.actors.actor import Actor, Errand, Errands, Line
 from penstock.broker.actors.cooperative import Steps
 
 BATCH: Final = 128
 """Units of one batch: a consumer or a delivery is one, a channel or a queue counts QUEUE_UNITS."""
 QUEUE_UNITS: Final = 8
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Errand:
-    """Something to put away. Nominal base."""
-
-    __slots__ = ()
-
-    def step(self) -> bool:
-        """One batch; True if there is more."""
-        raise NotImplementedError
 
 
 class InSteps(Errand):
@@ -51,6 +40,7 @@ class Cleanup(Actor):
     def __init__(self, line: Line) -> None:
         super().__init__("cleanup:node", line)
         self.errands: list[Errand] = []
+        line.errands = InTurns(self)
 
     def begin(self, errand: Errand) -> None:
         """The first batch now, which is mostly all there is; the rest in turns."""
@@ -63,3 +53,15 @@ class Cleanup(Actor):
         if errand.step():
             self.errands.append(errand)
         return len(self.errands) > 0
+
+
+class InTurns(Errands):
+    """By `cleanup`, between others' turns."""
+
+    __slots__ = ("cleanup",)
+
+    def __init__(self, cleanup: Cleanup) -> None:
+        self.cleanup = cleanup
+
+    def begin(self, errand: Errand) -> None:
+        self.cleanup.begin(errand)

@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import VHOSTS_MAX
-from penstock.broker.actors.cleanup import Errand
+from penstock.broker.actors.actor import Errand
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.definitions_rows import NAME_BYTES_MAX
 from penstock.broker.admin.users import put_out

@@ -31,7 +31,7 @@ from penstock.broker.channel.first_cause import FirstCauses
 from penstock.broker.channel.parking import Parking
 from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.broker.channel.publish import Publisher
-from penstock.broker.channel.transactions import Transaction
+from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Transaction
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.rights import Rights
 from penstock.broker.vhost.vhost import VirtualHost
@@ -49,6 +49,10 @@ CROWD: Final = PARKED_METHODS.default
 METHOD_COST: Final = 8
 """Ordinary publishes that take about as long as a method; an acknowledgement is like one."""
 CHANNEL_CLOSE: Final = 0x140028  # The one barrier method that goes through under an alarm.
+SETTLED_AT_ONCE: Final = 512
+"""Deliveries that one basic.ack, nack or recover settles before others have their turn."""
+SETTLE_COST: Final = 64
+"""Ordinary publishes that take about as long as that."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -201,6 +205,30 @@ class Inbox:
         self._go_on()
 
 
+class Settling:
+    """Deliveries that one settle has named, all of them no longer in the table.
+
+    left: the oldest last; action: ACK, REQUEUE or DROP; what, method_id: the method, for streams,
+    which take nothing back; is_refused: one has said so, and the rest goes back where it can."""
+
+    __slots__ = ("action", "is_refused", "left", "method_id", "what")
+
+    def __init__(self, deliveries: list[Delivery], action: int, what: str, method_id: int) -> None:
+        deliveries.reverse()
+        self.left = deliveries
+        self.action = action
+        self.what = what
+        self.method_id = method_id
+        self.is_refused = False
+
+    def next(self) -> list[Delivery]:
+        """The oldest ones, oldest first."""
+        some = self.left[-SETTLED_AT_ONCE:]
+        del self.left[-SETTLED_AT_ONCE:]
+        some.reverse()
+        return some
+
+
 class ChannelAnswering(Answering):
     """The channel's confirms as its output sees them."""
 
@@ -230,6 +258,7 @@ class Channel(LaneReceiver):
     table: unanswered deliveries; consumers, queues_of: by consumer tag; prefetch, prefetch_bytes:
     for consumers started from now on; unsent: counts by queue name; first: which consumer is the
     first to be asked when all are
+    settling: what one settle has named and is not settled yet; methods behind it wait
     times: how long the client waits for answers; escapes: publishes forced past closed hops;
     stalled_by: peer and reason of the hold that is on record while `is_stalled`.
     """
@@ -252,6 +281,7 @@ class Channel(LaneReceiver):
         "prefetch_bytes",
         "publisher",
         "queues_of",
+        "settling",
         "sink",
         "stalled_by",
         "strategy",
@@ -294,6 +324,7 @@ class Channel(LaneReceiver):
         self.inbox = Inbox()
         self.transaction: Transaction | None = None
         self.table = UnackedTable(line.stamp)
+        self.settling: Settling | None = None
         self.consumers: dict[str, Consumer] = {}
         self.queues_of: dict[str, QueueActor] = {}
         self.unsent: dict[str, Unsent] = {}
@@ -382,6 +413,8 @@ class Channel(LaneReceiver):
         is_waiting = self._in_order(publisher, upstream, budget)
         if self.is_closed:
             return False
+        if self.settling is not None and not self.output.is_full:
+            return True
         if is_waiting:
             self._stall((self.parking.waits_for, self.parking.waits_on))
         elif self.is_stalled:
@@ -411,6 +444,10 @@ class Channel(LaneReceiver):
             while budget > 0 and not self.is_closed and not self.output.is_full:
                 if publisher.spread is not None:
                     budget -= publisher.spread_on(budget)
+                    continue
+                if self.settling is not None:
+                    self.settle_some()
+                    budget -= SETTLE_COST
                     continue
                 if inbox.methods and inbox.is_due():
                     if done > 0:
@@ -575,7 +612,7 @@ class Channel(LaneReceiver):
             self.verbs.perform(self, Event(EVENT_ACK, self.number, b"", tag, is_multiple))
             return
         if is_multiple:
-            self.settle_many(self.take_many(tag, 80))
+            self.settle_all(self.take_many(tag, 80), ACK, "", 80)
         else:
             self.settle_one(tag)
 
@@ -654,6 +691,54 @@ class Channel(LaneReceiver):
         if tag != 0 and not self.table.is_known(tag):
             raise unknown_tag(tag, method_id)
         return self.table.take_up_to(tag)
+
+    def settle_all(
+        self, deliveries: list[Delivery], action: int, what: str, method_id: int
+    ) -> None:
+        """Settle what a method has named: SETTLED_AT_ONCE of them now, the rest in turns. Raises:
+        ConnectionFault 540, see `settle`."""
+        if len(deliveries) <= SETTLED_AT_ONCE:
+            self.settle(deliveries, action, what, method_id)
+            return
+        self.settling = Settling(deliveries, action, what, method_id)
+        self.inbox.is_parked = True
+        self.settle_some()
+        self.wake()
+
+    def settle_some(self) -> None:
+        """The next of those that are being settled. Raises: ConnectionFault 540, see `settle`."""
+        settling = self.settling
+        assert settling is not None, "its caller has looked"
+        some = settling.next()
+        if not settling.left:
+            self.settling = None
+            self.inbox.unpark()
+        if settling.is_refused:
+            self.requeue_many(some)
+            return
+        try:
+            self.settle(some, settling.action, settling.what, settling.method_id)
+        except ConnectionFault:
+            settling.is_refused = True
+            raise
+
+    def settle(self, deliveries: list[Delivery], action: int, what: str, method_id: int) -> None:
+        """action: ACK, REQUEUE or DROP. Raises: ConnectionFault 540 if a stream has made one of
+        `deliveries` and this is no ACK: it takes nothing back."""
+        if action == ACK:
+            self.settle_many(deliveries)
+            return
+        try:
+            for delivery in deliveries:
+                delivery.queue.check_verb(what, 60, method_id)
+        except ConnectionFault:
+            # The connection ends, and what it held goes back to the queues that take it.
+            self.requeue_many(deliveries)
+            raise
+        if action == REQUEUE:
+            self.requeue_many(deliveries)
+        else:
+            self.settle_many(deliveries, action == DROP)
 
     def settle_many(self, deliveries: list[Delivery], is_discard: bool = False) -> None:
         """Forget deliveries: acknowledged, or with `is_discard` rejected for good."""
@@ -750,6 +835,12 @@ class Channel(LaneReceiver):
         self.parking.clear_entrance()
         self.transaction = None
         self.sink.is_flow_active = False
+        while self.settling is not None:
+            try:
+                self.settle_some()
+            except ConnectionFault:
+                # It ends anyway.
+                continue
         self.requeue_many(self.table.take_up_to(0))
         self.is_alive = len(self.parking.lines) > 0
         if self.parking.opened:

@@ -10,7 +10,8 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.base.limits import POLICY_SWEEP_MATCHES
 from penstock.base.policy import Policy, shown
-from penstock.broker.actors.cleanup import Cleanup, Errand
+from penstock.broker.actors.actor import Errand
+from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import address_dead_letters
 from penstock.broker.policy.depth_marks import DepthMarks

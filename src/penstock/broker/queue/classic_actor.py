@@ -15,11 +15,12 @@ Source: flow-semantics 16 (W18); scenario 116.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.base.cause import Cause
-from penstock.broker.actors.actor import Line
+from penstock.broker.actors.actor import Errand, Line
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.queue_actor import QueueActor, QueueLimits
 from penstock.flow.credit import Strategy
@@ -34,8 +35,11 @@ from penstock.protocol.content import (
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.delivery_count import with_delivery_count
 from penstock.queues.line import MessageLine
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, Purged
 from penstock.queues.rules import QueueRules
+
+FORGOTTEN_AT_ONCE: Final = 512
+"""Messages of a queue that was purged or has ended."""
 
 
 def leave(origin: Cause, messages: i64, bytes_: i64, shared_bytes: i64) -> None:
@@ -44,6 +48,28 @@ def leave(origin: Cause, messages: i64, bytes_: i64, shared_bytes: i64) -> None:
     if shared_bytes > 0:
         origin.share(-shared_bytes)
     origin.unstore(messages, bytes_ + messages * MESSAGE_OVERHEAD_BYTES)
+
+
+class Forgetting(Errand):
+    """What was in a queue that was purged or has ended. is_settling: the log keeps some of it."""
+
+    __slots__ = ("actor", "is_settling", "purged")
+
+    def __init__(self, actor: "ClassicActor", purged: Purged, is_settling: bool) -> None:
+        self.actor = actor
+        self.purged = purged
+        self.is_settling = is_settling
+
+    def step(self) -> bool:
+        left: i64 = FORGOTTEN_AT_ONCE
+        while left > 0 and self.purged.bytes > 0:
+            messages = self.purged.forget(left)
+            left -= len(messages)
+            if self.is_settling:
+                for message in messages:
+                    if message.stored is not None:
+                        self.actor.forget(message)
+        return self.purged.bytes > 0
 
 
 class ClassicActor(QueueActor):
@@ -528,23 +554,20 @@ class ClassicActor(QueueActor):
         super().pause(is_paused)
 
     def purge(self) -> int:
-        if self.durability is not None:
-            for message in self.messages.ready_messages():
-                if message.stored is not None:
-                    self.forget(message)
         if self.paging is not None:
             self.paging.purging()
-        count = self.messages.purge()
+        purged = self.messages.purge()
+        self.line.errands.begin(Forgetting(self, purged, self.durability is not None))
         if self.queue_limits is not None:
             self.queue_limits.freed()
         self.left_room()
-        return count
+        return purged.count
 
     def finish(self, is_crash: bool) -> None:
         super().finish(is_crash)
         if self.paging is not None:
             self.paging.ended()
-        self.messages.purge()
+        self.line.errands.begin(Forgetting(self, self.messages.purge(), False))
         if self.durability is not None and not is_crash:
             # What a queue that has failed had on the disk comes back with it at the next start.
             self.durability.ended()

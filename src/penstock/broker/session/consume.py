@@ -23,9 +23,10 @@ from penstock.broker.vhost.vhost import REPLY_TO_NAME
 from penstock.protocol import methods as m
 from penstock.protocol.content import write_content
 from penstock.protocol.methods.codec import method_frame
-from penstock.queues.consumers import Consumer, Delivery
+from penstock.queues.consumers import Consumer
 from penstock.telemetry.answer_times import TX_COMMIT
 
+REFUSING = "basic.nack and basic.reject"
 PRIORITY_MAX = (1 << 62) - 1
 """Of a consumer, either way: compiled code counts in 64 bits."""
 
@@ -248,15 +249,16 @@ class Consuming:
     def recover(self, channel: Channel, requeue: bool, method_id: int) -> m.Method | None:
         if not requeue:
             raise ConnectionFault(540, "requeue=false", 60, method_id)
-        deliveries = channel.table.remembered()
         transaction = channel.transaction
-        if transaction is not None:
+        if transaction is None:
+            deliveries = channel.table.take_up_to(0)
+        else:
             # What has its answer within the transaction waits for the commit, or the rollback.
-            deliveries = [one for one in deliveries if not transaction.is_settled(int(one.tag))]
-        _refuse_for_streams(deliveries, "basic.recover", method_id)
-        for delivery in deliveries:
-            channel.table.take(delivery.tag)
-        channel.requeue_many(deliveries)
+            found = channel.table.remembered()
+            deliveries = [one for one in found if not transaction.is_settled(int(one.tag))]
+            for delivery in deliveries:
+                channel.table.take(delivery.tag)
+        channel.settle_all(deliveries, REQUEUE, "basic.recover", method_id)
         return m.BasicRecoverOk() if method_id == 110 else None
 
     # -- transactions ----------------------------------------------------------------------------
@@ -322,12 +324,12 @@ def apply_settle(
 ) -> None:
     """Do what one settle says. Raises: ChannelFault 406 for a tag that no delivery waits under."""
     if is_multiple:
-        _answer(channel, channel.take_many(tag, method_id), action)
+        channel.settle_all(channel.take_many(tag, method_id), action, REFUSING, 120)
         return
     delivery = channel.table.take(tag)
     if delivery is None:
         raise unknown_tag(tag, method_id)
-    _answer(channel, [delivery], action)
+    channel.settle([delivery], action, REFUSING, 120)
 
 
 def _settle_up_to(channel: Channel, settle: Settle) -> None:
@@ -335,29 +337,9 @@ def _settle_up_to(channel: Channel, settle: Settle) -> None:
     if not settle.is_multiple:
         delivery = channel.table.take(settle.tag)
         assert delivery is not None, "because basic.recover leaves it alone"
-        _answer(channel, [delivery], settle.action)
+        channel.settle([delivery], settle.action, REFUSING, 120)
     elif settle.tag > 0:
-        _answer(channel, channel.table.take_up_to(settle.tag), settle.action)
-
-
-def _answer(channel: Channel, deliveries: list[Delivery], action: int) -> None:
-    if action != ACK:
-        try:
-            _refuse_for_streams(deliveries, "basic.nack and basic.reject", 120)
-        except ConnectionFault:
-            # The connection ends, and what it held goes back to the queues that take it.
-            channel.requeue_many(deliveries)
-            raise
-    if action == REQUEUE:
-        channel.requeue_many(deliveries)
-    else:
-        channel.settle_many(deliveries, action == DROP)
-
-
-def _refuse_for_streams(deliveries: list[Delivery], what: str, method_id: int) -> None:
-    """Raise ConnectionFault 540 if a stream has made one of `deliveries`: it takes nothing back."""
-    for delivery in deliveries:
-        delivery.queue.check_verb(what, 60, method_id)
+        channel.settle(channel.table.take_up_to(settle.tag), settle.action, REFUSING, 120)
 
 
 def _in_exclusive_use(actor: QueueActor, method_id: int) -> ChannelFault:

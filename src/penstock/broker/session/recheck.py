@@ -6,7 +6,8 @@ Source: RabbitMQ's rabbit_channel (recheck_consumers), which does so for tokens 
 from collections.abc import Callable
 from typing import Final
 
-from penstock.broker.actors.cleanup import BATCH, Errand
+from penstock.broker.actors.actor import Errand
+from penstock.broker.actors.cleanup import BATCH
 from penstock.broker.actors.deliver import write_cancel
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection

@@ -71,7 +71,7 @@ class ChannelVerbs(Verbs):
         session = self.session
         name = session.connection.name
         note_method(session.host.audit, session.user, name, session.vhost.name, method, last)
-        if channel.inbox.is_parked:
+        if channel.inbox.is_parked and channel.settling is None:
             channel.note_request(channel.inbox.arrived)
             channel.times.is_asked = True
             channel.inbox.put_first(event)

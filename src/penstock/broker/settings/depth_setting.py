@@ -11,7 +11,8 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.base.quantities import parse_bytes, show_bytes
-from penstock.broker.actors.cleanup import Cleanup, Errand
+from penstock.broker.actors.actor import Errand
+from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.policy.depth_marks import SETTING, DepthMarks
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.settings.settings import Setting, Settings

@@ -104,8 +104,10 @@ class GroupCommit(Actor):
     requests; mark: what the catalogue has to have before they are answered; withheld: requests on
     the disk for whose queues it has not what withheld_mark says; safe: requests that are answered
     piece by piece, from safe_head on; batch_bytes: of the batch under way; synced_count: messages
-    that were ever made safe; is_ending: it is called at the end of the present run; gathering:
-    whether a batch waits for more, timer: for how long."""
+    that were ever made safe; is_ending: it is called at the end of the present run;
+    is_appending: a request is in the batch that is being made in part only, so before `append_more`
+    has brought the rest nothing else joins, and the disk is not given it; gathering: whether a
+    batch waits for more, timer: for how long."""
 
     __slots__ = (
         "batch",
@@ -114,6 +116,7 @@ class GroupCommit(Actor):
         "disk",
         "dues",
         "gathering",
+        "is_appending",
         "is_ending",
         "mark",
         "name",
@@ -165,6 +168,7 @@ class GroupCommit(Actor):
         self.gathering = Gathering()
         self.timer = Timer(self._waited)
         self.is_ending = False
+        self.is_appending = False
         self.state = CommitState.FREE
         self.synced_count: i64 = 0
         self.batch_bytes: i64 = 0
@@ -195,13 +199,9 @@ class GroupCommit(Actor):
         clock."""
         raise NotImplementedError
 
-    def is_appending(self) -> bool:
-        """Whether a request is in the batch that is being made in part only: before `append_more`
-        has brought the rest nothing else joins, and the disk is not given the batch."""
-        return False
-
     def append_more(self) -> None:
-        """Another piece of it."""
+        """Another piece of the request that `is_appending` is about."""
+        raise NotImplementedError
 
     def open_bytes(self) -> i64:
         """Bytes in the batch that is being made."""
@@ -258,22 +258,22 @@ class GroupCommit(Actor):
         if self.state is CommitState.FAILED:
             return False
         self._answer_some()
-        if self.is_appending():
+        if self.is_appending:
             self.append_more()
-        if self.is_appending():
-            return True
+            if self.is_appending:
+                return True
         self._take(budget)
         if self.batch is None and not self.is_ending:
             self.is_ending = True
             self.line.end_with(self)
-        if self.is_appending():
+        if self.is_appending or len(self.safe) > 0:
             return True
-        return len(self.safe) > 0 or (len(self.pending) > 0 and self.open_bytes() < BATCH_BYTES)
+        return len(self.pending) > 0 and self.open_bytes() < BATCH_BYTES
 
     def run_ended(self) -> None:
         """The disk gets what has come together, unless it has a batch."""
         self.is_ending = False
-        if self.state is CommitState.FAILED or self.is_appending():
+        if self.state is CommitState.FAILED or self.is_appending:
             return
         if (
             self.batch is None
@@ -316,7 +316,7 @@ class GroupCommit(Actor):
                 lane.is_listed = False
             left -= len(request.messages)
             self._join(request, now_ns)
-            if self.is_appending():
+            if self.is_appending:
                 break
         del pending[:taken]
 
@@ -351,7 +351,7 @@ class GroupCommit(Actor):
             self.hasten(self.pending[-1])
 
     def _append_rest(self) -> None:
-        while self.is_appending():
+        while self.is_appending:
             self.append_more()
 
     def _send(self) -> list[WriteRequest]:

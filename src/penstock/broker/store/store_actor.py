@@ -182,12 +182,11 @@ class StoreActor(GroupCommit):
     def append(self, request: WriteRequest, now_ns: i64) -> None:
         assert isinstance(request, StoreRequest), "queues of the store offer nothing else"
         if request.lane.is_wanted:
-            self.group = request.append_to(self.log, int(now_ns // NS_PER_MS))
-            if self.group is not None:
+            group = request.append_to(self.log, int(now_ns // NS_PER_MS))
+            if group is not None:
+                self.group = group
+                self.is_appending = True
                 self.append_more()
-
-    def is_appending(self) -> bool:
-        return self.group is not None
 
     def append_more(self) -> None:
         group = self.group
@@ -195,6 +194,7 @@ class StoreActor(GroupCommit):
         if group.step(GROUP_PIECE):
             return
         self.group = None
+        self.is_appending = False
         copied = self.copied
         if copied is not None:
             self.copied = None

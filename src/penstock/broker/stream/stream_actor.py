@@ -68,9 +68,6 @@ class StreamCounts(ClassicQueue):
     def ready_messages(self, step: int = 1) -> list[Message]:
         return []
 
-    def purge(self) -> int:
-        return 0
-
 
 class Outbox:
     """The messages that commits have for one stream, in the message log until the stream has

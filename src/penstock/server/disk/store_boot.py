@@ -16,6 +16,7 @@ from penstock.broker.lease.lease_restore import restore_leases
 from penstock.broker.node.failure_handler import close_damaged
 from penstock.broker.node.store_registry import bring_back
 from penstock.broker.paging.pager import Pager
+from penstock.broker.queue.classic_actor import Forgetting
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.gathering import WAIT_NS
@@ -342,6 +343,11 @@ class StoreBoot(VhostBoot):
     def close(self) -> None:
         """Write what is left, after the disk has done everything; what cannot be written was not
         confirmed, and comes back as far as it did. No store keeps another from its last batch."""
+        for errand in self.broker.cleanup.errands:
+            if isinstance(errand, Forgetting):
+                # Or what was purged comes back.
+                while errand.step():
+                    pass
         for name, store in self.broker.stores.stores.items():
             if store.is_failed:
                 continue

@@ -28,6 +28,7 @@ from penstock.broker.dead_letter.dead_letters import (
     LaneAnswers,
     dead_letters_of,
 )
+from penstock.broker.queue.classic_actor import Forgetting
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.write_request import WriteRequest
 from penstock.broker.stream.stream_actor import StreamActor
@@ -131,6 +132,11 @@ def _check_cursors(stream: StreamActor) -> None:
             raise LawBroken(f"{name}: '{cursor.consumer.tag}' has ended and is served")
 
 
+def forgotten(broker: Broker) -> list[Forgetting]:
+    """What queues had that were purged or have ended, and memory still has."""
+    return [one for one in broker.cleanup.errands if isinstance(one, Forgetting)]
+
+
 class LedgerLaws:
     """Keeps the largest message seen, which a bound in bytes is exceeded by at most."""
 
@@ -183,6 +189,7 @@ class LedgerLaws:
         for queue in queues_of(self.broker):
             waiting_bytes += int(queue.messages.bytes_ready)
             waiting_bytes += sum(size for _, size in letters_stored(queue))
+        waiting_bytes += sum(int(one.purged.bytes) for one in forgotten(self.broker))
         if stored_bytes != waiting_bytes:
             raise LawBroken(
                 f"the ledger has {stored_bytes} bytes stored, but {waiting_bytes} are in queues"
@@ -209,6 +216,13 @@ class LedgerLaws:
                     holders[letter.message] = holders.get(letter.message, 0) + 1
             for cause, size in letters_stored(queue):
                 add(stored, cause, 1, size)
+        for gone in forgotten(self.broker):
+            left = [one for some in gone.purged.messages for one in some]
+            left += [one.message for some in gone.purged.entries for one in some]
+            for message in left:
+                add(stored, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+                if isinstance(message, SharedMessage):
+                    holders[message] = holders.get(message, 0) + 1
         for channel in channels_of(self.broker):
             for delivery in unanswered(channel):
                 message = delivery.message

@@ -236,9 +236,11 @@ def channels_of(broker: Broker) -> list[Channel]:
 
 
 def unanswered(channel: Channel) -> list[Delivery]:
-    """What its client was given and has not answered, in no order."""
+    """What its client was given and has not answered, or has and is not settled yet, in no
+    order."""
     table = channel.table
-    return [one for one in (*table.old.values(), *table.entries) if one is not None]
+    settling = [] if channel.settling is None else channel.settling.left
+    return [one for one in (*table.old.values(), *table.entries, *settling) if one is not None]
 
 
 def counted_messages(broker: Broker) -> Iterator[Message]:

@@ -3,7 +3,8 @@
 
 from itertools import pairwise
 
-from penstock.broker.actors.cleanup import BATCH, Cleanup, Errand
+from penstock.broker.actors.actor import Errand
+from penstock.broker.actors.cleanup import BATCH, Cleanup
 from penstock.protocol import methods as m
 from tests.unit.broker.peer import Bed, Peer, publish
 

@@ -1,0 +1,261 @@
+"""Whatever is done to very many messages in one go, a ping-pong client beside it goes on: how often
+its message comes back meanwhile, on a clock that gives every turn to one actor."""
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.broker.channel.channel import SETTLE_COST, SETTLED_AT_ONCE
+from penstock.broker.queue.classic_actor import FORGOTTEN_AT_ONCE, Forgetting
+from penstock.broker.transaction.commit import PIECE
+from penstock.protocol import methods as m
+from penstock.protocol.methods.codec import method_frame
+from penstock.protocol.values import Table
+from penstock.simulation.laws.ledger_checks import LedgerLaws
+from tests.unit.broker.commit_bed import PERSISTENT, CommitBed, answer, ask, closed, refusal
+from tests.unit.broker.peer import Peer, TickingClock, publish
+
+MANY = 8 * SETTLED_AT_ONCE
+TURNS = 4
+"""Of the victim's message, from its bytes to its return, at most."""
+PING = publish(1, "", "ping", b"ping")
+
+
+class Yard(CommitBed):
+    """victim: sends messages to itself; worker: has a large piece of work done."""
+
+    segment_bytes = 1 << 20
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+        self.broker.scheduler.turn_messages = SETTLE_COST
+        self.victim = self.connect("victim")
+        self.victim.call(1, m.QueueDeclare("ping"), m.QueueDeclareOk)
+        self.victim.say(1, m.BasicConsume("ping", "p", no_ack=True))
+        self.victim.heard()
+        self.worker = self.connect("worker")
+        self.law = LedgerLaws(self.broker)
+
+    def fill(self, queue: str = "a") -> None:
+        for _ in range(MANY // 512):
+            self.worker.send(*(publish(1, "", queue, b"x", PERSISTENT) for _ in range(512)))
+        self.write()
+
+    def pings(self, is_over: Callable[[], bool]) -> int:
+        """How often the victim's message comes back before it is over; at once, without a turn for
+        anybody, it is not."""
+        scheduler = self.broker.scheduler
+        scheduler.clock = TickingClock()
+        assert not is_over()
+        self.victim.connection.receive(PING)
+        count = 0
+        for _ in range(100_000):
+            scheduler.run(1)
+            self.disk.work()
+            if any(isinstance(one.method, m.BasicDeliver) for one in self.victim.heard()):
+                count += 1
+                self.victim.connection.receive(PING)
+            if is_over():
+                return count
+        raise AssertionError("it does not end")
+
+    def step_until(self, is_so: Callable[[], bool]) -> None:
+        """One turn for one actor, and again."""
+        scheduler = self.broker.scheduler
+        scheduler.clock = TickingClock()
+        for _ in range(10_000):
+            if is_so():
+                return
+            scheduler.run(1)
+        raise AssertionError("it does not come to that")
+
+    def begin(self, *said: m.Method) -> None:
+        """The worker's methods arrive, and nobody has had a turn since."""
+        self.worker.connection.receive(b"".join(method_frame(1, one) for one in said))
+
+    def has_heard(self, kind: type[m.Method]) -> bool:
+        return any(isinstance(one.method, kind) for one in self.worker.heard())
+
+    def check(self) -> None:
+        """The books are right between two turns; not between all, because that takes long."""
+        self.looks += 1
+        if self.looks % 13 == 0:
+            self.law.check_step()
+
+    def is_forgotten(self) -> bool:
+        self.check()
+        return not any(isinstance(one, Forgetting) for one in self.broker.cleanup.errands)
+
+
+def request(verb: str, **arguments: object) -> m.RequestAsk:
+    return m.RequestAsk(f"transaction.{verb}", arguments)  # type: ignore[arg-type]  # AMQP's values
+
+
+def opened(yard: Yard, batch: int = 0) -> str:
+    """The worker has published MANY messages into a transaction; which."""
+    begun = ask(yard.worker, "begin", app="q", batch=batch, max_bytes=1 << 24)["id"]
+    for _ in range(MANY // 512):
+        yard.worker.send(*(publish(1, "", "a", b"x", PERSISTENT) for _ in range(512)))
+    assert isinstance(begun, str)
+    return begun
+
+
+def test_a_large_transaction_is_looked_through_in_pieces() -> None:
+    yard = Yard()
+    yard.begin(request("stage", id=opened(yard)))
+    assert yard.pings(lambda: yard.has_heard(m.RequestAskOk)) >= MANY // PIECE // TURNS
+
+
+def test_a_large_commit_is_done_in_pieces() -> None:
+    """Routed, made entries, put into the batch, put into the queue."""
+    yard = Yard()
+    identity = opened(yard)
+    ask(yard.worker, "stage", id=identity)
+    yard.begin(request("commit", app="q", batch=0, ids=[identity]))
+    assert yard.pings(lambda: yard.has_heard(m.RequestAskOk)) >= 4 * (MANY // PIECE) // TURNS
+    yard.write()
+    assert len(yard.ready("a")) == MANY == len(yard.found()["a"])
+    yard.settle()
+
+
+def test_a_large_rollback_is_done_in_pieces() -> None:
+    yard = Yard()
+    identity = opened(yard)
+    ask(yard.worker, "stage", id=identity)
+    yard.begin(request("rollback", app="q", batch=0))
+    yard.step_until(lambda: len(yard.broker.cleanup.errands) > 0)
+    assert yard.pings(lambda: not yard.broker.cleanup.errands) >= MANY // PIECE // TURNS
+
+
+def test_a_transaction_that_is_rolled_back_while_it_is_looked_through_is_over() -> None:
+    yard = Yard()
+    identity = opened(yard)
+    yard.worker.connection.receive(method_frame(1, request("stage", id=identity)))
+    yard.step_until(lambda: len(yard.broker.cleanup.errands) > 0)
+    assert yard.broker.transactions.roll_back("/", "q", 0, None) == 1
+    yard.run()
+    code, text = closed(yard.worker)
+    assert code == 404 and "rolled back" in text
+    assert yard.broker.transactions.reserved_bytes == 0
+    assert refusal(yard.connect("late"), "commit", app="q", batch=0, ids=[identity])[0] == 404
+
+
+def test_others_publish_to_the_disk_while_a_commit_grows_in_the_batch() -> None:
+    """Theirs joins behind the group, and everything is there after a start."""
+    yard = Yard()
+    identity = opened(yard)
+    ask(yard.worker, "stage", id=identity)
+    yard.begin(request("commit", app="q", batch=0, ids=[identity]))
+    yard.step_until(lambda: yard.store.is_appending)
+    yard.admin.connection.receive(publish(1, "", "b", b"beside", PERSISTENT))
+    for _ in range(10):
+        assert yard.store.is_appending and yard.store.batch is None, "the batch waits for all of it"
+        yard.broker.scheduler.run(1)
+    yard.write()
+    found = yard.found()
+    assert (len(found["a"]), found["b"]) == (MANY, [b"beside"])
+
+
+def test_a_queue_that_goes_while_a_commit_grows_takes_its_share_with_it() -> None:
+    yard = Yard()
+    begun = ask(yard.worker, "begin", app="q", batch=0, max_bytes=1 << 24)["id"]
+    for _ in range(MANY // 512):
+        both = (publish(1, "", key, b"x", PERSISTENT) for key in ("a", "b") * 256)
+        yard.worker.send(*both)
+    ask(yard.worker, "stage", id=begun)
+    yard.begin(request("commit", app="q", batch=0, ids=[begun]))
+    yard.step_until(lambda: yard.store.is_appending)
+    yard.broker.vhosts["/"].remove_queue(yard.actor("a"))
+    yard.write()
+    assert answer(yard.worker)["committed"] is True
+    assert len(yard.ready("b")) == MANY // 2 == len(yard.found()["b"])
+    yard.settle()
+
+
+@pytest.mark.parametrize("queue", ["a", "in-memory", "levels"])
+@pytest.mark.parametrize("end", [m.QueuePurge, m.QueueDelete])
+def test_a_long_queue_is_forgotten_in_pieces(
+    queue: str, end: Callable[[str], m.QueuePurge | m.QueueDelete]
+) -> None:
+    """What it had stays on its publisher's account until it is out of memory."""
+    yard = Yard()
+    arguments: Table = {"x-max-priority": 3} if queue == "levels" else {}
+    if queue != "a":
+        yard.admin.call(1, m.QueueDeclare(queue, arguments=arguments), m.QueueDeclareOk)
+    yard.fill(queue)
+    yard.admin.connection.receive(method_frame(1, end(queue)))
+    yard.step_until(lambda: len(yard.broker.cleanup.errands) > 0)
+    held = yard.worker.connection.account.stored_bytes
+    assert held > 0
+    assert yard.pings(yard.is_forgotten) >= MANY // FORGOTTEN_AT_ONCE // TURNS
+    assert yard.worker.connection.account.stored_bytes == 0
+    (said,) = [one.method for one in yard.admin.heard()]
+    assert isinstance(said, m.QueuePurgeOk | m.QueueDeleteOk) and said.message_count == MANY
+    yard.later(1_100_000_000)
+    yard.write()
+    assert end is m.QueueDelete or yard.found()["a"] == []
+
+
+@pytest.mark.parametrize(
+    "settle",
+    [
+        m.BasicAck(0, multiple=True),
+        m.BasicAck(MANY, multiple=True),
+        m.BasicNack(MANY, multiple=True, requeue=True),
+        m.BasicNack(MANY, multiple=True, requeue=False),
+        m.BasicRecover(requeue=True),
+    ],
+    ids=["ack", "ack-to", "requeue", "drop", "recover"],
+)
+def test_many_deliveries_are_settled_in_pieces(settle: m.Method) -> None:
+    """What the client asks behind it is answered behind it."""
+    yard = Yard()
+    yard.fill()
+    reader = yard.connect("reader")
+    reader.say(1, m.BasicConsume("a", "t"))
+    assert len(reader.heard()) == MANY + 1
+    reader.call(1, m.BasicCancel("t"), m.BasicCancelOk)
+    behind = method_frame(1, settle) + method_frame(1, m.QueueDeclare("a", passive=True))
+    reader.connection.receive(behind)
+    answers: list[m.Method] = []
+
+    def is_over() -> bool:
+        yard.check()
+        answers.extend(one.method for one in reader.heard())
+        return any(isinstance(one, m.QueueDeclareOk) for one in answers)
+
+    assert yard.pings(is_over) >= MANY // SETTLED_AT_ONCE // TURNS
+    came_back = isinstance(settle, m.BasicRecover) or (
+        isinstance(settle, m.BasicNack) and settle.requeue
+    )
+    assert isinstance(answers[-1], m.QueueDeclareOk)
+    assert answers[-1].message_count == (MANY if came_back else 0)
+    yard.later(1_100_000_000)
+    yard.write()
+    assert len(yard.found()["a"]) == (MANY if came_back else 0)
+
+
+@pytest.mark.parametrize("is_acknowledged", [True, False])
+def test_a_client_that_goes_while_it_settles_has_settled(is_acknowledged: bool) -> None:
+    yard = Yard()
+    yard.fill()
+    reader = yard.connect("reader")
+    reader.say(1, m.BasicConsume("a", "t"))
+    settle = m.BasicAck(0, True) if is_acknowledged else m.BasicNack(0, True, False)
+    reader.connection.receive(method_frame(1, settle))
+    channel = reader.connection.channels[1]
+    yard.step_until(lambda: channel.settling is not None)
+    hang_up_in_between(reader)
+    yard.run()
+    assert channel.settling is None and yard.ready("a") == []
+    yard.later(1_100_000_000)
+    yard.write()
+    assert yard.found()["a"] == []
+    yard.settle()
+
+
+def hang_up_in_between(peer: Peer) -> None:
+    """The socket is gone, and nobody has had a turn since."""
+    peer.bed.broker.lost(peer.connection)
+    assert peer.connection.channels[1].settling is not None
