@@ -307,6 +307,29 @@ def backlog(it: Attacker) -> int:
     return sent
 
 
+def bindings(it: Attacker) -> int:
+    """One queue and one exchange with very many bindings, and both end."""
+    link = it.connect()
+    made = it.count(100_000)
+    ends = (("t", "topic"), ("d", "direct"), ("gone", "topic"))
+    for exchange, kind in ends:
+        link.call(1, 40, 10, bytes(2) + short(exchange) + short(kind) + NO_ARGUMENTS)
+    for queue in ("bound", "rest"):
+        link.declare(queue)
+    for number in range(made):
+        exchange, queue = (("t", "bound"), ("d", "bound"), ("gone", "rest"))[number % 3]
+        key = short(f"a{number}.b.c")
+        where = bytes(2) + short(queue) + short(exchange) + key + b"\x01" + table({})
+        it.push(link, method(1, 50, 20, where))
+    it.flush(link)
+    link.declare("rest")
+    it.begin()
+    link.call(1, 50, 40, bytes(2) + short("bound") + b"\x00")
+    link.call(1, 40, 20, bytes(2) + short("gone") + b"\x00")
+    it.loop.run(2.0)
+    return made
+
+
 def settles(it: Attacker) -> int:
     """A consumer has a whole backlog, gives it back at once, has it again, and acknowledges it."""
     link = it.connect()
@@ -447,6 +470,6 @@ ATTACKS: Final[dict[str, Callable[[Attacker], int]]] = {
     one.__name__: one
     for one in (
         *(topics, headers, bodies, questions, rights, consumers, declares, exclusive, fanout),
-        *(guessing, backlog, handshakes, commits, rollbacks, transactions, settles, expiries),
+        *(guessing, backlog, handshakes, commits, rollbacks, transactions, settles, expiries, bindings),
     )
 }

@@ -13,7 +13,7 @@ from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table
 from penstock.simulation.laws.ledger_checks import LedgerLaws
 from tests.unit.broker.commit_bed import PERSISTENT, CommitBed, answer, ask, closed, refusal
-from tests.unit.broker.peer import Peer, TickingClock, publish
+from tests.unit.broker.peer import TickingClock, publish
 
 MANY = 8 * SETTLED_AT_ONCE
 TURNS = 4
@@ -246,7 +246,9 @@ def test_a_client_that_goes_while_it_settles_has_settled(is_acknowledged: bool) 
     reader.connection.receive(method_frame(1, settle))
     channel = reader.connection.channels[1]
     yard.step_until(lambda: channel.settling is not None)
-    hang_up_in_between(reader)
+    # The socket is gone, and nobody has had a turn since.
+    yard.broker.lost(reader.connection)
+    assert len(yard.broker.cleanup.errands) == 1
     yard.run()
     assert channel.settling is None and yard.ready("a") == []
     yard.later(1_100_000_000)
@@ -255,7 +257,22 @@ def test_a_client_that_goes_while_it_settles_has_settled(is_acknowledged: bool) 
     yard.settle()
 
 
-def hang_up_in_between(peer: Peer) -> None:
-    """The socket is gone, and nobody has had a turn since."""
-    peer.bed.broker.lost(peer.connection)
-    assert peer.connection.channels[1].settling is not None
+@pytest.mark.parametrize("is_channel", [True, False])
+def test_very_many_deliveries_of_a_channel_that_ends_go_back_in_pieces(is_channel: bool) -> None:
+    """It is closed by its client, or by a fault."""
+    yard = Yard()
+    yard.fill()
+    yard.worker.say(1, m.BasicConsume("a", "t"))
+    yard.worker.heard()
+    last = m.ChannelClose(200, "", 0, 0) if is_channel else m.BasicAck(1 << 40, False)
+    yard.begin(last)
+    yard.step_until(lambda: len(yard.broker.cleanup.errands) > 0)
+    answers = [one.method for one in yard.worker.heard()]
+    assert isinstance(answers[-1], m.ChannelCloseOk if is_channel else m.ChannelClose)
+
+    def is_over() -> bool:
+        yard.check()
+        return not yard.broker.cleanup.errands
+
+    assert yard.pings(is_over) >= MANY // SETTLED_AT_ONCE // TURNS
+    assert len(yard.ready("a")) == MANY and yard.actor("a").unacked_count == 0

@@ -51,6 +51,13 @@ class Errand:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class Owed(Errand):
+    """One that a clean stop finishes before stores write their last, because of what it settles."""
+
+    __slots__ = ()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Errands:
     """Who has errands done; here, whole and at once."""
 

@@ -21,7 +21,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.base.limits import PARKED_METHODS
-from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line
+from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line, Owed
 from penstock.broker.actors.confirms import write_confirms
 from penstock.broker.actors.deliver import ChannelSink, write_cancel, write_return
 from penstock.broker.actors.lane import Lane, LaneReceiver
@@ -51,6 +51,8 @@ METHOD_COST: Final = 8
 CHANNEL_CLOSE: Final = 0x140028  # The one barrier method that goes through under an alarm.
 SETTLED_AT_ONCE: Final = 512
 """Deliveries that one basic.ack, nack or recover settles before others have their turn."""
+GIVE_BACK: Final = 3
+"""As REQUEUE, but what takes nothing back just forgets; beside ACK, REQUEUE and DROP."""
 SETTLE_COST: Final = 64
 """Ordinary publishes that take about as long as that."""
 
@@ -208,10 +210,10 @@ class Inbox:
 class Settling:
     """Deliveries that one settle has named, all of them no longer in the table.
 
-    left: the oldest last; action: ACK, REQUEUE or DROP; what, method_id: the method, for streams,
-    which take nothing back; is_refused: one has said so, and the rest goes back where it can."""
+    left: the oldest last; action: ACK, REQUEUE, DROP or GIVE_BACK; what, method_id: the method, for
+    streams, which take nothing back."""
 
-    __slots__ = ("action", "is_refused", "left", "method_id", "what")
+    __slots__ = ("action", "left", "method_id", "what")
 
     def __init__(self, deliveries: list[Delivery], action: int, what: str, method_id: int) -> None:
         deliveries.reverse()
@@ -219,7 +221,6 @@ class Settling:
         self.action = action
         self.what = what
         self.method_id = method_id
-        self.is_refused = False
 
     def next(self) -> list[Delivery]:
         """The oldest ones, oldest first."""
@@ -227,6 +228,25 @@ class Settling:
         del self.left[-SETTLED_AT_ONCE:]
         some.reverse()
         return some
+
+
+class Ending(Owed):
+    """What a channel had not settled when it ended."""
+
+    __slots__ = ("channel", "settling")
+
+    def __init__(self, channel: "Channel", settling: Settling) -> None:
+        self.channel = channel
+        self.settling = settling
+
+    def step(self) -> bool:
+        settling = self.settling
+        some = settling.next()
+        try:
+            self.channel.settle(some, settling.action, settling.what, settling.method_id)
+        except ConnectionFault:
+            settling.action = GIVE_BACK
+        return len(settling.left) > 0
 
 
 class ChannelAnswering(Answering):
@@ -713,20 +733,17 @@ class Channel(LaneReceiver):
         if not settling.left:
             self.settling = None
             self.inbox.unpark()
-        if settling.is_refused:
-            self.requeue_many(some)
-            return
-        try:
-            self.settle(some, settling.action, settling.what, settling.method_id)
-        except ConnectionFault:
-            settling.is_refused = True
-            raise
+        self.settle(some, settling.action, settling.what, settling.method_id)
 
     def settle(self, deliveries: list[Delivery], action: int, what: str, method_id: int) -> None:
-        """action: ACK, REQUEUE or DROP. Raises: ConnectionFault 540 if a stream has made one of
-        `deliveries` and this is no ACK: it takes nothing back."""
+        """action: ACK, REQUEUE, DROP, or GIVE_BACK: nobody is there to hear a fault. Raises:
+        ConnectionFault 540 if a stream has made one of `deliveries` that are to be requeued or
+        dropped: it takes nothing back."""
         if action == ACK:
             self.settle_many(deliveries)
+            return
+        if action == GIVE_BACK:
+            self.requeue_many(deliveries)
             return
         try:
             for delivery in deliveries:
@@ -835,13 +852,13 @@ class Channel(LaneReceiver):
         self.parking.clear_entrance()
         self.transaction = None
         self.sink.is_flow_active = False
-        while self.settling is not None:
-            try:
-                self.settle_some()
-            except ConnectionFault:
-                # It ends anyway.
-                continue
-        self.requeue_many(self.table.take_up_to(0))
+        settling = self.settling
+        self.settling = None
+        if settling is not None:
+            self.line.errands.begin(Ending(self, settling))
+        if self.table.count > 0:
+            rest = Settling(self.table.take_up_to(0), GIVE_BACK, "", 0)
+            self.line.errands.begin(Ending(self, rest))
         self.is_alive = len(self.parking.lines) > 0
         if self.parking.opened:
             # No gate opens for these again.

@@ -20,7 +20,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.cause import Cause
-from penstock.broker.actors.actor import Errand, Line
+from penstock.broker.actors.actor import Line, Owed
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.queue_actor import QueueActor, QueueLimits
 from penstock.flow.credit import Strategy
@@ -50,7 +50,7 @@ def leave(origin: Cause, messages: i64, bytes_: i64, shared_bytes: i64) -> None:
     origin.unstore(messages, bytes_ + messages * MESSAGE_OVERHEAD_BYTES)
 
 
-class Forgetting(Errand):
+class Forgetting(Owed):
     """What was in a queue that was purged or has ended. is_settling: the log keeps some of it."""
 
     __slots__ = ("actor", "is_settling", "purged")

@@ -5,12 +5,10 @@ back to their places oldest first, as they would in one piece; exclusive queues 
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 
-from penstock.base.errors import ConnectionFault
 from penstock.broker.actors.actor import Errand
 from penstock.broker.actors.cleanup import BATCH, QUEUE_UNITS
-from penstock.broker.channel.channel import SETTLED_AT_ONCE, Channel
+from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
 from penstock.broker.session.verbs import ChannelVerbs
 from penstock.broker.vhost.vhost import VirtualHost
@@ -56,13 +54,6 @@ class Teardown(Errand):
     def _end_channel(self, channel: Channel, left: int) -> int:
         """End `channel` as far as `left` units go; the units that are left."""
         verbs = self.verbs
-        while channel.settling is not None:
-            if left <= 0:
-                return left
-            # The connection has ended: nobody can be told that a stream takes nothing back.
-            with suppress(ConnectionFault):
-                channel.settle_some()
-            left -= SETTLED_AT_ONCE
         if verbs is not None:
             for tag in list(channel.consumers):
                 if left <= 0:

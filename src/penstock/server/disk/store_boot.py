@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.broker.actors.actor import Owed
 from penstock.broker.actors.disk import Disk
 from penstock.broker.actors.syncing import ALWAYS, NONE
 from penstock.broker.broker import Broker
@@ -16,7 +17,6 @@ from penstock.broker.lease.lease_restore import restore_leases
 from penstock.broker.node.failure_handler import close_damaged
 from penstock.broker.node.store_registry import bring_back
 from penstock.broker.paging.pager import Pager
-from penstock.broker.queue.classic_actor import Forgetting
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.gathering import WAIT_NS
@@ -344,8 +344,8 @@ class StoreBoot(VhostBoot):
         """Write what is left, after the disk has done everything; what cannot be written was not
         confirmed, and comes back as far as it did. No store keeps another from its last batch."""
         for errand in self.broker.cleanup.errands:
-            if isinstance(errand, Forgetting):
-                # Or what was purged comes back.
+            if isinstance(errand, Owed):
+                # Or what was purged or acknowledged comes back.
                 while errand.step():
                     pass
         for name, store in self.broker.stores.stores.items():

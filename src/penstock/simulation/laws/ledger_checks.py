@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from penstock.base.cause import Cause
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
+from penstock.broker.channel.channel import Ending
 from penstock.broker.connection.connection import Connection
 from penstock.broker.dead_letter.dead_letters import (
     Carrier,
@@ -35,6 +36,7 @@ from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.flow.account import REASON, Account
 from penstock.protocol.content import SHARED_BYTES, SharedMessage
+from penstock.queues.consumers import Delivery
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.laws.parking_laws import rests_of
 from penstock.simulation.laws.watch import channels_of, queues_of, unanswered
@@ -137,6 +139,12 @@ def forgotten(broker: Broker) -> list[Forgetting]:
     return [one for one in broker.cleanup.errands if isinstance(one, Forgetting)]
 
 
+def unsettled(broker: Broker) -> list[Delivery]:
+    """What channels that have ended had not settled."""
+    ends = [one for one in broker.cleanup.errands if isinstance(one, Ending)]
+    return [delivery for one in ends for delivery in one.settling.left]
+
+
 class LedgerLaws:
     """Keeps the largest message seen, which a bound in bytes is exceeded by at most."""
 
@@ -190,6 +198,8 @@ class LedgerLaws:
             waiting_bytes += int(queue.messages.bytes_ready)
             waiting_bytes += sum(size for _, size in letters_stored(queue))
         waiting_bytes += sum(int(one.purged.bytes) for one in forgotten(self.broker))
+        for delivery in unsettled(self.broker):
+            waiting_bytes += len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
         if stored_bytes != waiting_bytes:
             raise LawBroken(
                 f"the ledger has {stored_bytes} bytes stored, but {waiting_bytes} are in queues"
@@ -216,13 +226,14 @@ class LedgerLaws:
                     holders[letter.message] = holders.get(letter.message, 0) + 1
             for cause, size in letters_stored(queue):
                 add(stored, cause, 1, size)
+        left = [delivery.message for delivery in unsettled(self.broker)]
         for gone in forgotten(self.broker):
-            left = [one for some in gone.purged.messages for one in some]
+            left += [one for some in gone.purged.messages for one in some]
             left += [one.message for some in gone.purged.entries for one in some]
-            for message in left:
-                add(stored, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
-                if isinstance(message, SharedMessage):
-                    holders[message] = holders.get(message, 0) + 1
+        for message in left:
+            add(stored, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+            if isinstance(message, SharedMessage):
+                holders[message] = holders.get(message, 0) + 1
         for channel in channels_of(self.broker):
             for delivery in unanswered(channel):
                 message = delivery.message
