@@ -38,7 +38,7 @@ GOAL_MAX_MS: Final = 100.0
 PAUSE_S: Final = 0.001
 MOVED_P99_MS: Final = 5.0
 TLS: Final = ("handshakes",)
-ON_DISK: Final = ("fanout", "commits", "rollbacks", "transactions")
+ON_DISK: Final = ("fanout", "commits", "rollbacks", "transactions", "leases")
 
 
 @dataclass(frozen=True, slots=True)

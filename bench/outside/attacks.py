@@ -449,6 +449,22 @@ def rollbacks(it: Attacker) -> int:
     return made
 
 
+def leases(it: Attacker) -> int:
+    """As many messages as one group may hold at a time are leased and settled, again and again."""
+    link = it.connect()
+    left = _filled(it, link, "leased", 2)
+    it.begin()
+    start = 0
+    arguments: dict[str, str | int | list[str]] = {"queue": "leased", "group": "g"}
+    while it.is_on() and not link.closed and left > 0:
+        answer = _request(link, "lease.acquire", arguments | {"start": start})
+        # A field of one name, one letter for its kind, and 64 or 32 bits.
+        at = answer.index(b"\x03end") + 4
+        start = struct.unpack_from(">q" if answer[at : at + 1] == b"l" else ">i", answer, at + 1)[0]
+        left -= it.count(100_000)
+    return start
+
+
 def transactions(it: Attacker) -> int:
     """AMQP's own transactions, as large as they may be, committed and rolled back in turns."""
     link = it.connect()
@@ -470,6 +486,6 @@ ATTACKS: Final[dict[str, Callable[[Attacker], int]]] = {
     one.__name__: one
     for one in (
         *(topics, headers, bodies, questions, rights, consumers, declares, exclusive, fanout),
-        *(guessing, backlog, handshakes, commits, rollbacks, transactions, settles, expiries, bindings),
+        *(guessing, backlog, handshakes, commits, rollbacks, transactions, settles, expiries, bindings, leases),
     )
 }

@@ -18,12 +18,11 @@ from penstock.base.errors import ChannelFault
 from penstock.base.limits import LEASE_GROUPS, LEASE_WAITING
 from penstock.broker.actors.lane import Answerable
 from penstock.broker.lease.lease_actor import LeaseActor, Taking
+from penstock.broker.lease.lease_places import note_settled, waits_for_place
 from penstock.broker.lease.lease_rows import (
     COMPONENT,
-    position_of,
     row_name,
     row_of,
-    waits_for_place,
 )
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
@@ -283,12 +282,7 @@ class LeaseManager:
         durability = _lasting(book.actor.queue)
         if durability is None:
             return
-        count = start - int(group.acked_to)
-        for entry in group.entries[: max(0, count)]:
-            if entry is not None and entry.message.stored is not None:
-                position = position_of(entry.message, durability)
-                if position > 0:
-                    group.settled.append(position)
+        note_settled(group, start - int(group.acked_to), durability)
 
     def taken(self, actor: LeaseActor, group: LeaseGroup) -> None:
         book = self.books[actor.queue.identity]
