@@ -354,6 +354,21 @@ def settles(it: Attacker) -> int:
     return sent
 
 
+def channels(it: Attacker) -> int:
+    """A channel whose consumer has a whole backlog is closed."""
+    link = it.connect(2)
+    sent = _filled(it, link, "held", 0)
+    came: list[bytes] = []
+    link.handlers[(2, 60, 60)] = came.append
+    link.body_done[2] = lambda: None
+    link.call(2, 60, 20, bytes(2) + short("held") + short("c") + b"\x00" + table({}))
+    it.loop.run(60.0, lambda: len(came) >= sent or bool(link.closed))
+    it.begin()
+    link.call(2, 20, 40, bytes(2) + short("bye") + bytes(4))
+    it.loop.run(2.0)
+    return len(came)
+
+
 def expiries(it: Attacker) -> int:
     """A backlog dies all at once, one has to become short, and one gets lifetimes."""
     link = it.connect()
@@ -486,6 +501,18 @@ ATTACKS: Final[dict[str, Callable[[Attacker], int]]] = {
     one.__name__: one
     for one in (
         *(topics, headers, bodies, questions, rights, consumers, declares, exclusive, fanout),
-        *(guessing, backlog, handshakes, commits, rollbacks, transactions, settles, expiries, bindings, leases),
+        *(
+            guessing,
+            backlog,
+            handshakes,
+            commits,
+            rollbacks,
+            transactions,
+            settles,
+            channels,
+            expiries,
+            bindings,
+            leases,
+        ),
     )
 }
