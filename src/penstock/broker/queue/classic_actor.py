@@ -64,6 +64,9 @@ class Forgetting(Owed):
         left: i64 = FORGOTTEN_AT_ONCE
         while left > 0 and self.purged.bytes > 0:
             messages = self.purged.forget(left)
+            if not messages:
+                # Its books are wrong, which is found elsewhere; not a reason to look for ever.
+                return False
             left -= len(messages)
             if self.is_settling:
                 for message in messages:
