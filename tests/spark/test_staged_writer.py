@@ -17,6 +17,7 @@ from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import connect
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
+from penstock.spark.connector.common.link import Wire
 from penstock.spark.connector.common.options import SinkOptions, parse_sink
 from penstock.spark.connector.sink.committer import StagedBatch, commit_batch, roll_back
 from penstock.spark.connector.sink.messages import Origin, plan_rows
@@ -29,6 +30,8 @@ pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("PENSTOCK_SINK_KILLS", "6"))
 """Of broker, worker and driver together; 60 take about a minute and a half."""
 TASK_ROWS = 150
+REPLY_WAITS = 2
+"""For the answer to the request that counts what is staged, on a busy machine."""
 
 
 def sink(url: str, queue: str, **more: str) -> SinkOptions:
@@ -224,3 +227,27 @@ def test_no_row_is_lost_or_doubled_whoever_is_killed(tmp_path: Path) -> None:
     print(f"{job.batch} batches, {len(seen)} rows, kills {job.kills}, {broker.lives} lives")
     assert (len(lost), doubled) == (0, 0)
     assert set(seen) == set(job.published)
+
+
+def test_staging_waits_for_room_only_and_not_for_an_answer_that_nobody_gives(
+    penstock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker says nothing to what is staged before it is asked; a task that waited a second
+    for it each time that the socket was full for a moment took 14 MB a second."""
+    waits: list[tuple[float, bool]] = []
+    wait = Wire._wait
+
+    def recorded(wire: Wire, timeout_ms: float) -> bool:
+        waits.append((timeout_ms, wire.wants_write()))
+        return wait(wire, timeout_ms)
+
+    with queue_at(penstock_url) as (_, queue):
+        options = sink(penstock_url, queue, maxStagedBytes="64m")
+        monkeypatch.setattr(Wire, "_wait", recorded)
+        identity = stage(options, [bytes(10_240)] * 4000, 0)
+        monkeypatch.setattr(Wire, "_wait", wait)
+        roll_back(options, StagedBatch("job", 0), [identity])
+    assert any(is_for_room for timeout_ms, is_for_room in waits if timeout_ms > 0.0)
+    # The last one waits for the answer that tells how many there were.
+    in_vain = [one for one in waits if one[0] > 0.0 and not one[1]]
+    assert len(in_vain) <= 1 + REPLY_WAITS

@@ -113,10 +113,14 @@ class OpenChannel(Wire):
     def exchange(self, timeout_ms: float) -> tuple[Scanned, list[ClientEvent]]:
         """Write, wait up to `timeout_ms` for input, read once; for callers without a loop.
 
-        Raises: ConnectionClosedError.
+        Nothing is waited for where the socket has just taken the last of what was left from before:
+        a caller that waited for that goes on. Raises: ConnectionClosedError.
         """
         events = self.session.tick(time.monotonic_ns())
+        was_waiting = self.wants_write()
         self.write()
+        if was_waiting and not self.wants_write():
+            timeout_ms = 0.0
         scanned = _NOTHING
         if self.has_pending() or self._wait(timeout_ms):
             scanned, more = self.read()
