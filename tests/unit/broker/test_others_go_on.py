@@ -128,6 +128,26 @@ def test_a_large_rollback_is_done_in_pieces() -> None:
     assert yard.pings(lambda: not yard.broker.cleanup.errands) >= MANY // PIECE // TURNS
 
 
+def test_what_is_rolled_back_keeps_its_room_until_the_last_of_it_is_forgotten() -> None:
+    """Or many that begin, publish and roll back would have more in memory than all together may."""
+    yard = Yard()
+    identity = opened(yard)
+    ask(yard.worker, "stage", id=identity)
+    transactions = yard.broker.transactions
+    reserved = transactions.reserved_bytes
+    assert reserved >= MANY
+    yard.begin(request("rollback", app="q", batch=0))
+    yard.step_until(lambda: len(yard.broker.cleanup.errands) > 0)
+    assert not transactions.stages
+    steps = 0
+    while yard.broker.cleanup.errands:
+        assert transactions.reserved_bytes == reserved
+        yard.broker.cleanup.turn(1)
+        steps += 1
+    assert steps >= MANY // PIECE - TURNS
+    assert transactions.reserved_bytes == 0
+
+
 def test_a_transaction_that_is_rolled_back_while_it_is_looked_through_is_over() -> None:
     yard = Yard()
     identity = opened(yard)

@@ -172,14 +172,29 @@ class TransactionManager:
         asked.settle({"messages": len(messages), "bytes": int(stage.staged_bytes)})
 
     def drop(self, stage: StagedTransaction) -> None:
-        """`stage` is over: rolled back, expired or committed."""
-        if self.stages.pop(stage.identity, None) is not None:
-            self.channels.pop(stage.identity, None)
-            self.reserved_bytes -= int(stage.bytes_max)
-            messages = stage.messages
-            stage.messages = []
-            stage.state = GONE
-            self._begin(_let_go(messages))
+        """`stage` is over: rolled back, expired or committed.
+
+        What was committed is on the accounts of its queues and gives its room back at once, for the
+        next batch; the rest is in memory until the last of it is forgotten, and so is its room.
+        """
+        if self.stages.pop(stage.identity, None) is None:
+            return
+        self.channels.pop(stage.identity, None)
+        messages, owed = stage.messages, int(stage.bytes_max)
+        if stage.state == COMMITTING:
+            self.reserved_bytes -= owed
+            owed = 0
+        stage.messages = []
+        stage.state = GONE
+        self._begin(self._let_go(messages, owed))
+
+    def _let_go(self, messages: list[Message], owed: int) -> Steps[None]:
+        """Forget them: the end of an object costs its time, too. owed: bytes still reserved."""
+        while messages:
+            del messages[-PIECE:]
+            if messages:
+                yield 0.0
+        self.reserved_bytes -= owed
 
     def roll_back(self, vhost: str, app: str, batch: int, ids: list[str] | None) -> int:
         """Drop those of `ids`, or all of a batch of `app`, that no commit has taken; how many."""
@@ -398,14 +413,6 @@ class TransactionManager:
             is_past = home == vhost and stage.app == app and stage.batch <= batch
             if is_past and stage.state != COMMITTING:
                 self.drop(stage)
-
-
-def _let_go(messages: list[Message]) -> Steps[None]:
-    """Forget them: the end of an object costs its time, too."""
-    while messages:
-        del messages[-PIECE:]
-        if messages:
-            yield 0.0
 
 
 def is_over(stage: StagedTransaction) -> str:
