@@ -1,19 +1,15 @@
-"""Scenarios 22, 77-82, 87, 112, 116 and 120 of flow-semantics 19: strategies, diagnosis, bounds.
+"""Scenarios 22, 87, 112, 116 and 120 of flow-semantics 19: strategies, diagnosis, bounds.
 
-The replicated queue of 77-82 is a stand-in (spec/replicated): a leader that can be
-parked, stepped, killed and elected anew. The store of 87 and 112 is a hop behind the queue's gate,
-as in the chain scenarios. Of 22 the windows are tested; batches and embedding belong to the store.
+The store of 87 and 112 is a hop behind the queue's gate, as in the chain scenarios. Of 22 the
+windows are tested; batches and embedding belong to the store.
 """
 
 import pytest
 
-from penstock.base.clock import ManualClock
 from penstock.broker.admin.views import actor_snapshots
 from penstock.flow.account import Account
 from penstock.flow.credit import Credit, Window
-from penstock.flow.gate import Gate, GateObserver
-from penstock.flow.hop import Hop
-from penstock.flow.pending import LIMIT, EmulatedSoftLimit, SoftLimit, pending_strategy
+from penstock.flow.pending import RABBITMQ_LIMIT
 from penstock.flow.profile import (
     ADAPTIVE,
     PENSTOCK,
@@ -23,13 +19,11 @@ from penstock.flow.profile import (
     Profile,
 )
 from penstock.protocol import methods as m
-from tests.spec.replicated import Leader, ReplicatedClient
 from tests.spec.stage import Hand, Stage
 
 MS_NS = 1_000_000
 KIB = 1024
 BOTH = pytest.mark.parametrize("profile", [PENSTOCK, RABBITMQ_4], ids=lambda profile: profile.name)
-FORMS = pytest.mark.parametrize("is_emulating", [False, True], ids=["N", "R"])
 
 
 def test_scenario_22_classic_defaults() -> None:
@@ -48,157 +42,9 @@ def test_scenario_22_classic_defaults() -> None:
         if getattr(RABBITMQ_35, field) != getattr(RABBITMQ_4, field)
     }
     hops = {"connection_channel", "channel_queue", "queue_store"}
-    assert differences == {"name", "io_batch", "caps_passes", "believes_deaths"} | hops
-
-
-# -- the soft limit ------------------------------------------------------------------------------
-
-
-class Counting(GateObserver):
-    """Counts blocks and unblocks."""
-
-    def __init__(self) -> None:
-        self.closed = 0
-        self.opened = 0
-
-    def gate_closed(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
-        self.closed += 1
-
-    def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
-        self.opened += 1
-
-
-class Quorum:
-    """One channel that publishes to a replicated queue with the limit of RabbitMQ, 32."""
-
-    def __init__(self, is_emulating: bool) -> None:
-        self.clock = ManualClock()
-        self.seen = Counting()
-        self.channel = Gate("chan:a/1", self.clock, self.seen)
-        self.leader = Leader("queue:/quorum", Gate("queue:/quorum", self.clock, GateObserver()))
-        self.account = Account("conn:a", None, None, 0)
-        strategy = pending_strategy(LIMIT, is_emulating)
-        rule = strategy.rules[0]
-        assert isinstance(rule, EmulatedSoftLimit if is_emulating else SoftLimit)
-        self.client = ReplicatedClient(self.leader, self.channel, self.account, strategy, rule)
-
-    def publish(self, count: int) -> None:
-        for _ in range(count):
-            self.client.publish(b"body")
-
-    @property
-    def is_blocked(self) -> bool:
-        return not self.channel.is_open
-
-
-@FORMS
-def test_scenario_77_soft_limit(is_emulating: bool) -> None:
-    quorum = Quorum(is_emulating)
-    quorum.publish(32)
-    assert not quorum.is_blocked
-    quorum.publish(1)
-    assert quorum.is_blocked
-    quorum.leader.step(1)
-    assert (len(quorum.client.pending), quorum.is_blocked) == (32, True)
-    quorum.leader.step(1)
-    assert (len(quorum.client.pending), quorum.is_blocked) == (31, False)
-    assert (quorum.seen.closed, quorum.seen.opened) == (1, 1)
-
-
-@FORMS
-def test_scenario_78_acks_while_slow(is_emulating: bool) -> None:
-    quorum = Quorum(is_emulating)
-    quorum.publish(33)
-    sent = quorum.client.sent
-    for delivery in range(50):
-        quorum.client.settle(delivery)
-    assert quorum.client.sent == sent, "none is sent"
-    quorum.leader.step(2)
-    assert quorum.client.sent == sent + 1, "one merged command"
-    quorum.leader.step(100)
-    assert quorum.leader.settled == list(range(50))
-    assert quorum.account.debt_messages == 0
-    assert not quorum.is_blocked
-
-
-def _at_the_hole(is_emulating: bool) -> Quorum:
-    quorum = Quorum(is_emulating)
-    quorum.publish(31)
-    quorum.client.settle(1)
-    quorum.client.settle(2)
-    assert len(quorum.client.pending) == 33
-    quorum.publish(1)
-    return quorum
-
-
-def test_scenario_79_hole() -> None:
-    """[R]: nobody is held, and 1 000 more are accepted."""
-    quorum = _at_the_hole(is_emulating=True)
-    assert not quorum.is_blocked
-    quorum.publish(1000)
-    assert not quorum.is_blocked
-    assert len(quorum.client.pending) == 1034
-    quorum.leader.step(2000)
-    assert quorum.seen.closed == 0, "until all of it was applied there never is a block"
-
-
-def test_scenario_79_no_hole() -> None:
-    """[N]: every command counts, whoever crosses the limit."""
-    quorum = _at_the_hole(is_emulating=False)
-    assert quorum.is_blocked
-    quorum.leader.step(3)
-    assert not quorum.is_blocked
-
-
-@FORMS
-def test_scenario_80_leader_loss(is_emulating: bool) -> None:
-    """As far as no cluster is needed: half was applied, and the answers were lost."""
-    quorum = Quorum(is_emulating)
-    bodies = [b"%d" % number for number in range(33)]
-    for body in bodies:
-        quorum.client.publish(body)
-    quorum.leader.step(16, is_answering=False)
-    quorum.leader.die()
-    quorum.clock.advance(30_000 * MS_NS)
-    assert quorum.is_blocked
-    quorum.leader.elected()
-    assert quorum.client.sent == 66, "all 33 again"
-    quorum.leader.step(33)
-    assert quorum.leader.bodies == bodies, "in order, each once"
-    assert quorum.client.confirmed == list(range(1, 34))
-    assert not quorum.is_blocked
-
-
-@FORMS
-def test_scenario_81_delete_while_blocked(is_emulating: bool) -> None:
-    quorum = Quorum(is_emulating)
-    quorum.publish(33)
-    quorum.leader.step(1)
-    assert quorum.is_blocked
-    quorum.leader.delete()
-    assert not quorum.is_blocked
-    answered = sorted(quorum.client.confirmed + quorum.client.refused)
-    assert answered == list(range(1, 34)), "each has an answer, and one only"
-    assert quorum.account.debt_messages == 0
-
-
-@FORMS
-def test_scenario_82_soft_overshoot(is_emulating: bool) -> None:
-    """A reader that obeys, 400/200, and a channel that does [N] or does not [R]."""
-    quorum = Quorum(is_emulating)
-    reader = Gate("conn:a", quorum.clock, GateObserver())
-    credit = Credit("credit", Window(400, 200, "messages"), Window(0, 0, "bytes"))
-    hop = Hop("conn:a", 0, reader, "chan:a/1", 1, quorum.channel)
-    credit.wire(hop)
-    while reader.is_open:
-        credit.charge(hop, quorum.account, 1, 4)
-        # [N]: what finds the gate closed waits in the lane. [R]: it is handled all the same.
-        if is_emulating or not quorum.is_blocked:
-            quorum.publish(1)
-            credit.repay(hop, quorum.account, 1, 4)
-    pending = len(quorum.client.pending)
-    assert (33 < pending <= 33 + 400 + 1) if is_emulating else pending == 33
-    assert hop.in_flight + hop.done + hop.deferred == 400
+    assert (RABBITMQ_35.soft_limit, RABBITMQ_4.soft_limit) == (0, RABBITMQ_LIMIT)
+    others = {"name", "io_batch", "caps_passes", "believes_deaths", "soft_limit"}
+    assert differences == others | hops
 
 
 # -- diagnosis -----------------------------------------------------------------------------------

@@ -149,7 +149,8 @@ class Config:
     same by user, vhost and queue; rate_burst_ms: see limits;
     credit_*: windows by kind of hop as INITIAL/MORE_AFTER or off, "" for the profile's own;
     msg_store_io_batch_size, queue_index_embed_msgs_below: numbers, see limits, "" for the
-    profile's own; only in profiles that emulate RabbitMQ;
+    profile's own; only in profiles that emulate RabbitMQ; quorum_commands_soft_limit: a number, see
+    limits, 0 for none, "" for the profile's own;
     policies, operator_policies: rules for queues and exchanges by name, see docs/policies.md;
     permissions: of `users`; whoever has one may do nothing else, whoever has none everything;
     vhost_limits, user_limits: how many connections, queues and channels there may be of each;
@@ -252,6 +253,7 @@ class Config:
     credit_queue_store_bytes: str = ""
     msg_store_io_batch_size: str = ""
     queue_index_embed_msgs_below: str = ""
+    quorum_commands_soft_limit: str = ""
     account_connection_high: str = ""
     account_connection_high_messages: str = ""
     account_user_high: str = ""

@@ -301,6 +301,10 @@ RABBIT_EMBED_BELOW: Final = Limit(4096, 0, 536_870_912,
     argument("`queue_index_embed_msgs_below`, whose default is the profile's"),
     "broker/store/durability",
     "a smaller message costs no credit to the store, and stays in memory until its place leaves")
+SOFT_LIMIT: Final = Limit(0, 0, 1_000_000,
+    "publishes of one channel on their way to one quorum queue, 0 for no limit; 32 in rabbitmq-4",
+    argument("`quorum_commands_soft_limit`, whose default is the profile's"),
+    "flow/pending", "publishes for that queue wait until fewer are on their way")
 PAGED_MARKS: Final = Limit(4096, 2, 65_536,
     "times of arrival remembered for the paged messages of one queue, 100 bytes each", BOOKS,
     "queues/message_ttl",

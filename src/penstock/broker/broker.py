@@ -61,6 +61,7 @@ from penstock.broker.settings.table import (
     add_ledger_settings,
     add_rabbit_settings,
     add_rate_settings,
+    add_soft_limit_setting,
     add_watchdog_setting,
 )
 from penstock.broker.vhost.catalogue import Catalogue
@@ -200,6 +201,7 @@ class Broker:
         paging = self.stores.paging
         if paging is not None:
             add_rabbit_settings(self.settings, self.context, paging.follow_profile)
+        add_soft_limit_setting(self.settings, self.context)
         add_adaptive_settings(self.settings, self.context)
         add_rate_settings(self.settings, self.rates)
         rules_of = self.rule_manager.rules_of

@@ -31,6 +31,11 @@ KIND_CHANNEL_QUEUE: Final = 1
 KIND_QUEUE_STORE: Final = 2
 KIND_NAMES: Final = ("connection_channel", "channel_queue", "queue_store")
 
+HELD_RATE: Final = 1
+HELD_PENDING: Final = 2
+HELD_REASONS: Final = ("", "rate", "pending")
+"""By HELD_*: what the sender's gate is closed for."""
+
 
 def kind_of(receiver_layer: int) -> int:
     """Which kind of hop leads to `receiver_layer`: windows are set by kind."""
@@ -73,9 +78,9 @@ class HopRoom:
 class Hop(Deferred):
     """kind: KIND_*, by where it leads; sender_gate: closed for "credit" while the balance is used
     up; receiver_gate: while it is closed, grants are deferred; `window_*` and `more_*`: see
-    credit.Window, 0 for unlimited. is_spent: closed for want of credit; is_held: by a rate limit of
-    the receiver; is_closed: by either, nothing is handed over; is_fair: the receiver gives each of
-    its senders as many bytes. blocks: how often it was closed for want of credit or room, and
+    credit.Window, 0 for unlimited. is_spent: closed for want of credit; held: HELD_*, of rules that
+    keep it closed; is_closed: by either, nothing is handed over; is_fair: the receiver gives each
+    of its senders as many bytes. blocks: how often it was closed for want of credit or room, and
     spent_count: of credit alone.
 
     room: of the receiver, None without a mark; is_shut: that is tight and has lent it nothing to
@@ -94,12 +99,12 @@ class Hop(Deferred):
         "done_bytes",
         "epoch",
         "granted",
+        "held",
         "in_flight",
         "in_flight_bytes",
         "is_asked",
         "is_closed",
         "is_fair",
-        "is_held",
         "is_lined",
         "is_shut",
         "is_spent",
@@ -160,7 +165,7 @@ class Hop(Deferred):
         self.granted: i64 = 0
         self.blocks: i64 = 0
         self.is_closed = False
-        self.is_held = False
+        self.held: i64 = 0
         self.is_spent = False
         self.notes: HopNotes | None = None
         self.is_fair = False
@@ -208,22 +213,24 @@ class Hop(Deferred):
             self.sender_gate.close(self.receiver, "credit")
         elif self.is_spent and not spent:
             self.is_spent = False
-            self.is_closed = self.is_held
+            self.is_closed = self.held != 0
             self.sender_gate.open(self.receiver, "credit")
 
-    def hold(self, peer: str) -> None:
-        """Nothing more may be handed over, because the receiver's rate limit `peer` is used up."""
-        if not self.is_held:
-            self.is_held = True
+    def hold(self, rule: i64, peer: str) -> None:
+        """Nothing more may be handed over, because of `peer`: by HELD_RATE its rate limit is used
+        up, by HELD_PENDING it has not answered for too many."""
+        if self.held & rule == 0:
+            self.held |= rule
             self.is_closed = True
-            self.sender_gate.close(peer, "rate")
+            self.sender_gate.close(peer, HELD_REASONS[rule])
 
-    def let_on(self, peer: str) -> None:
-        """`peer` has tokens again; want of credit may still keep the hop closed."""
-        if self.is_held:
-            self.is_held = False
-            self.is_closed = self.is_spent
-            self.sender_gate.open(peer, "rate")
+    def let_on(self, rule: i64, peer: str) -> None:
+        """`peer` holds nobody any more by `rule`; another rule, or want of credit, may still keep
+        the hop closed."""
+        if self.held & rule != 0:
+            self.held &= ~rule
+            self.is_closed = self.is_spent or self.held != 0
+            self.sender_gate.open(peer, HELD_REASONS[rule])
 
     def grant_due(self) -> None:
         """The receiver grants what it has repaid, in whole quanta; keeps it while it is held."""

@@ -1,5 +1,5 @@
-"""A profile as the configuration changes it: credit windows by kind of hop, and RabbitMQ's two
-settings of paging (seed S1)."""
+"""A profile as the configuration changes it: credit windows by kind of hop, RabbitMQ's two settings
+of paging (seed S1), and its soft limit of quorum queues (seed S3)."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import (
     RABBIT_EMBED_BELOW,
     RABBIT_IO_BATCH,
+    SOFT_LIMIT,
     Limit,
 )
 from penstock.base.quantities import parse_window
@@ -38,6 +39,8 @@ def configured(profile: Profile, config: Config) -> Profile:
         profile = with_io_batch(profile, config.msg_store_io_batch_size)
     if config.queue_index_embed_msgs_below != "":
         profile = with_embed_below(profile, config.queue_index_embed_msgs_below)
+    if config.quorum_commands_soft_limit != "":
+        profile = with_soft_limit(profile, config.quorum_commands_soft_limit)
     return profile
 
 
@@ -56,12 +59,21 @@ def with_embed_below(profile: Profile, text: str) -> Profile:
     )
 
 
+def with_soft_limit(profile: Profile, text: str) -> Profile:
+    """`profile` with another quorum_commands_soft_limit. Raises: OperatorError."""
+    return replace(profile, soft_limit=_whole("quorum_commands_soft_limit", SOFT_LIMIT, text))
+
+
 def _number(profile: Profile, key: str, limit: Limit, text: str) -> int:
     if not profile.pages_by_counts():
         raise OperatorError(
             f"{key} has no effect: profile '{profile.name}' pages by bytes, and each message costs "
             "credit to the store; remove the key or choose rabbitmq-4 or rabbitmq-3.5"
         )
+    return _whole(key, limit, text)
+
+
+def _whole(key: str, limit: Limit, text: str) -> int:
     stripped = text.strip()
     if not stripped.isdecimal() or not limit.lowest <= int(stripped) <= limit.highest:
         raise OperatorError(

@@ -18,6 +18,7 @@ from penstock.flow.hop import (
     KIND_CONNECTION_CHANNEL,
     KIND_NAMES,
 )
+from penstock.flow.pending import RABBITMQ_LIMIT
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -57,6 +58,8 @@ class Profile:
     io_batch: positions that leave memory at a time at least, when a queue pages by RabbitMQ's rules
     (msg_store_io_batch_size, flow-semantics 6.6), 0 for a profile that pages by bytes;
     caps_passes: one pass is bounded by the window to the store, as from RabbitMQ 3.6.7 on;
+    soft_limit: publishes of one channel on their way to one quorum queue above which the channel is
+    held (seed S3, quorum_commands_soft_limit), 0 for none;
     broadcasts_flow: an alarm sends channel.flow to every channel, and holds nothing (seed S2);
     believes_deaths: x-death in what a client publishes is counted on when the message dies."""
 
@@ -76,6 +79,7 @@ class Profile:
     embed_below: int = 0
     io_batch: int = 0
     caps_passes: bool = False
+    soft_limit: int = 0
     believes_deaths: bool = False
     broadcasts_flow: bool = False
 
@@ -210,6 +214,7 @@ ADAPTIVE: Final = replace(
 RABBITMQ_4: Final = Profile(
     "rabbitmq-4", "credit", HopWindow(400, 200), HopWindow(400, 200), HopWindow(4000, 800),
     False, False, 0, _UNSENT, embed_below=4096, io_batch=4096, caps_passes=True,
+    soft_limit=RABBITMQ_LIMIT,
 )  # fmt: skip
 RABBITMQ_35: Final = Profile(
     "rabbitmq-3.5", "credit", HopWindow(200, 50), HopWindow(200, 50), HopWindow(2000, 500),

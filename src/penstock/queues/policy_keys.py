@@ -64,7 +64,7 @@ def _is_filled_text(value: object) -> bool:
 
 
 _STREAMS: Final = "streams have no filters here"
-_QUORUM: Final = "a quorum queue has one replica here"
+_QUORUM: Final = "all members of the cluster keep every durable queue"
 _CLASSIC: Final = "there is one kind of classic queue here"
 
 KEYS: Final[Mapping[str, PolicyKey]] = {

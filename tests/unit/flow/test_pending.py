@@ -1,102 +1,99 @@
-"""flow/pending: the soft limit of commands that are not yet applied, ours and RabbitMQ's."""
-
-import pytest
+"""flow/pending: the soft limit of publishes that a replicated queue has not applied."""
 
 from penstock.base.clock import ManualClock
-from penstock.base.errors import OperatorError
 from penstock.flow.account import Account
-from penstock.flow.credit import Credit, Strategy, Window
+from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate, GateObserver
-from penstock.flow.hop import Hop
-from penstock.flow.pending import Both, EmulatedSoftLimit, SoftLimit, pending_strategy
+from penstock.flow.hop import HELD_RATE, Hop
+from penstock.flow.pending import Commands, SoftLimit
 
 ORIGIN = Account("conn:a", None, None, 0)
+STORE = "store:/"
 
 
-def wired(strategy: Both) -> Hop:
-    clock = ManualClock()
-    sender, receiver = (Gate(name, clock, GateObserver()) for name in ("chan:a/1", "queue:/q"))
-    hop = Hop("chan:a/1", 1, sender, "queue:/q", 3, receiver)
-    strategy.wire(hop)
-    return hop
+class Sender:
+    """A channel's hop to a replicated queue, with credit for `window` messages."""
+
+    def __init__(self, limit: int, window: int = 100) -> None:
+        clock = ManualClock()
+        gates = (Gate(name, clock, GateObserver()) for name in ("chan:a/1", "queue:/q"))
+        sender, receiver = gates
+        self.strategy = Credit("credit", Window(window, 1, "messages"), Window(0, 0, "bytes"))
+        self.hop = Hop("chan:a/1", 1, sender, "queue:/q", 3, receiver)
+        self.strategy.wire(self.hop)
+        self.rule = SoftLimit(limit)
+        self.commands = Commands(self.hop, STORE, self.rule)
+
+    def hand(self, count: int) -> "Sender":
+        for _ in range(count):
+            self.strategy.charge(self.hop, ORIGIN, 1, 10)
+            self.commands.handed()
+        return self
+
+    def take(self, count: int) -> None:
+        """As a queue does in its turn."""
+        self.commands.took(count)
+        self.strategy.repay(self.hop, ORIGIN, count, 10 * count)
+        self.commands.settled()
+
+    def held(self) -> set[tuple[str, str]]:
+        return set(self.hop.sender_gate.reasons)
 
 
-@pytest.mark.parametrize("is_emulating", [False, True])
-def test_it_holds_above_the_limit_and_lets_go_below_it(is_emulating: bool) -> None:
-    strategy = pending_strategy(3, is_emulating)
-    hop = wired(strategy)
+PENDING = {(STORE, "pending")}
+
+
+def test_the_one_above_the_limit_holds_and_one_below_it_lets_go() -> None:
+    sender = Sender(3).hand(3)
+    assert sender.held() == set()
+    assert sender.hand(2).held() == PENDING and sender.hop.is_closed
+    sender.take(5)
+    assert sender.held() == PENDING, "what is taken is not safe yet"
     is_open = []
     for _ in range(5):
-        strategy.charge(hop, ORIGIN, 1, 10)
-        is_open.append(hop.sender_gate.is_open)
-    for _ in range(5):
-        strategy.repay(hop, ORIGIN, 1, 10)
-        is_open.append(hop.sender_gate.is_open)
-    assert is_open == [True, True, True, False, False, False, False, True, True, True]
+        sender.commands.applied(1)
+        is_open.append(not sender.hop.is_closed)
+    assert is_open == [False, False, True, True, True]
+    assert sender.commands.pending() == 0
 
 
-def test_a_dead_queue_lets_go() -> None:
-    for is_emulating in (False, True):
-        strategy = pending_strategy(1, is_emulating)
-        hop = wired(strategy)
-        strategy.charge(hop, ORIGIN, 2, 20)
-        assert not hop.sender_gate.is_open
-        strategy.forget(hop, ORIGIN)
-        assert hop.sender_gate.is_open
-        assert hop.in_flight == 0
+def test_what_does_not_have_to_be_safe_is_over_when_it_is_repaid() -> None:
+    """Refused, or a message that died on its way."""
+    sender = Sender(1).hand(2)
+    assert sender.held() == PENDING
+    sender.strategy.repay(sender.hop, ORIGIN, 2, 20)
+    sender.commands.settled()
+    assert sender.held() == set()
 
 
-def test_it_is_laid_over_credit_and_reasons_keep_them_apart() -> None:
-    credit = Credit("credit", Window(4, 2, "messages"), Window(0, 0, "bytes"))
-    strategy = Both("both", credit, [SoftLimit(2)])
-    hop = wired(strategy)
-    strategy.charge(hop, ORIGIN, 4, 40)
-    reasons = {reason for _, reason, _ in hop.sender_gate.snapshot()}
-    assert reasons == {"credit", "pending"}
-    strategy.repay(hop, ORIGIN, 2, 20)
-    assert {reason for _, reason, _ in hop.sender_gate.snapshot()} == {"pending"}
-    strategy.repay(hop, ORIGIN, 1, 10)
-    assert hop.sender_gate.is_open
-    hop.check()
+def test_credit_and_a_rate_hold_apart_from_it() -> None:
+    sender = Sender(1, window=2).hand(2)
+    assert sender.held() == PENDING | {("queue:/q", "credit")}
+    sender.hop.hold(HELD_RATE, "rate:/q")
+    sender.take(2)
+    assert sender.held() == PENDING | {("rate:/q", "rate")}
+    sender.commands.applied(2)
+    assert sender.held() == {("rate:/q", "rate")} and sender.hop.is_closed
+    sender.hop.let_on(HELD_RATE, "rate:/q")
+    assert sender.held() == set() and not sender.hop.is_closed
 
 
-def test_a_limit_is_at_least_one() -> None:
-    for rule in (SoftLimit, EmulatedSoftLimit):
-        with pytest.raises(OperatorError, match="pending limit 0"):
-            rule(0)
+def test_whoever_is_gone_is_not_held_and_is_not_held_again() -> None:
+    sender = Sender(1).hand(3)
+    sender.take(2)
+    sender.commands.ended()
+    assert sender.held() == set()
+    sender.hand(1)
+    assert sender.held() == set()
+    sender.commands.applied(2)
+    assert sender.commands.pending() == 2
 
 
-class Listening(SoftLimit):
-    """Writes down what it is told, with what the books say at that moment."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.told: list[tuple[str, int]] = []
-
-    def wired(self, hop: Hop) -> None:
-        self.told.append(("wired", int(hop.in_flight)))
-
-    def charged(self, hop: Hop, messages: int, bytes_: int) -> None:
-        self.told.append(("charged", int(hop.in_flight)))
-
-    def repaid(self, hop: Hop, messages: int, bytes_: int) -> None:
-        self.told.append(("repaid", int(hop.in_flight)))
-
-    def forgotten(self, hop: Hop) -> None:
-        self.told.append(("forgotten", int(hop.in_flight)))
-
-
-def test_every_rule_hears_of_everything_after_the_books_have_it() -> None:
-    rules = [Listening(), Listening()]
-    strategy = Both("both", Strategy("none"), [rules[0], rules[1]])
-    clock = ManualClock()
-    sender, receiver = (Gate(name, clock, GateObserver()) for name in ("a", "b"))
-    hop = Hop("a", 0, sender, "b", 1, receiver)
-    origin = Account("conn:a", None, None, 0)
-    strategy.wire(hop)
-    strategy.charge(hop, origin, 3, 30)
-    strategy.repay(hop, origin, 2, 20)
-    strategy.forget(hop, origin)
-    expected = [("wired", 0), ("charged", 3), ("repaid", 1), ("forgotten", 0)]
-    assert [rule.told for rule in rules] == [expected, expected]
-    assert origin.debt_messages == origin.debt_bytes == 0, "charged once, not once for each rule"
+def test_without_a_limit_nobody_is_held_and_a_larger_one_lets_go() -> None:
+    sender = Sender(0).hand(50)
+    assert sender.held() == set()
+    sender.rule.limit = 10
+    assert sender.hand(1).held() == PENDING
+    sender.rule.limit = 0
+    sender.take(1)
+    assert sender.held() == set()

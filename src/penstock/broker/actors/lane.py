@@ -11,7 +11,8 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.broker.actors.actor import Actor, Line
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
-from penstock.flow.hop import Hop
+from penstock.flow.hop import HELD_RATE, Hop
+from penstock.flow.pending import Commands
 from penstock.flow.rate import QUANTUM_NS, Meter, RateWaiter
 from penstock.flow.room import Room
 from penstock.protocol.content import Message
@@ -45,7 +46,8 @@ class Answerable:
 
 class Lane(Hop):
     """items: the mailbox, oldest first, from `head`; receiving: whose it is; queue_rate: the rate
-    limit of the queue it leads to; origin: who pays for what is in it; wants_answers: the sender
+    limit of the queue it leads to; commands: what a replicated queue has not applied yet, None for
+    other queues; origin: who pays for what is in it; wants_answers: the sender
     confirms; taken, taken_bytes: what the receiver has taken and not repaid yet, within a turn
     only; listed_ns: since when there has been something in it; saved_bytes: see fair_take;
     has_shared: there may be messages among the items that other queues get as well; has_foreign:
@@ -53,6 +55,7 @@ class Lane(Hop):
 
     __slots__ = (
         "answerable",
+        "commands",
         "has_foreign",
         "has_shared",
         "head",
@@ -101,6 +104,7 @@ class Lane(Hop):
         self.shares_room = True
         self.origin = origin
         self.queue_rate: QueueRate | None = None
+        self.commands: Commands | None = None
         self.answerable = answerable
 
     def next_bytes(self) -> i64:
@@ -183,7 +187,7 @@ class QueueRate:
     def joined(self, lane: Lane) -> None:
         lane.queue_rate = self
         if self.is_shut:
-            lane.hold(self.meter.name)
+            lane.hold(HELD_RATE, self.meter.name)
 
     def spend(self, size: int) -> None:
         meter = self.meter
@@ -194,7 +198,7 @@ class QueueRate:
         self.is_shut = True
         meter.quantum_ns = max(QUANTUM_NS, LANE_NS * len(self.lanes))
         for lane in self.lanes:
-            lane.hold(meter.name)
+            lane.hold(HELD_RATE, meter.name)
         meter.wait(self._waiter, now_ns)
 
     def let_on(self) -> None:
@@ -206,7 +210,7 @@ class QueueRate:
             return
         self._first = (self._first + 1) % count
         for index in range(count):
-            self.lanes[(self._first + index) % count].let_on(self.meter.name)
+            self.lanes[(self._first + index) % count].let_on(HELD_RATE, self.meter.name)
 
     def end(self) -> None:
         """The limit or the queue is gone."""
@@ -214,4 +218,4 @@ class QueueRate:
         self.is_shut = False
         for lane in self.lanes:
             lane.queue_rate = None
-            lane.let_on(self.meter.name)
+            lane.let_on(HELD_RATE, self.meter.name)

@@ -145,6 +145,9 @@ def _row(
     if isinstance(room, Room) and room.mark_bytes > 0:
         depth_bytes = int(room.mark_bytes)
         room_bytes = int(room.limit_bytes - room.in_flight_bytes)
+    commands = hop.commands
+    # To a quorum queue with what it has taken, until that is safe: so the soft limit counts.
+    under_way = hop.in_flight if commands is None else commands.pending()
     return EdgeRow(
         hop.sender.replace(address, shown),
         hop.receiver.replace(address, shown),
@@ -154,7 +157,7 @@ def _row(
         int(hop.balance),
         int(hop.window_bytes),
         int(hop.balance_bytes),
-        int(hop.in_flight),
+        int(under_way),
         int(hop.in_flight_bytes),
         int(hop.deferred),
         int(hop.deferred_bytes),

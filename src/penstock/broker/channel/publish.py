@@ -425,6 +425,8 @@ class Publisher(Answerable):
                 size: i64 = len(message.raw)
                 lane.items.append(message)
                 self.strategy.charge(lane, account, 1, size)
+                if lane.commands is not None:
+                    lane.commands.handed()
                 if lane.queue_rate is not None:
                     lane.queue_rate.spend(int(size))
                 if not lane.is_listed:
@@ -487,6 +489,8 @@ class Publisher(Answerable):
             size: i64 = bytes_ - count * PARKED_OVERHEAD_BYTES
             lane.items.extend(waiting)
             self.strategy.charge(lane, self.account, count, size)
+            if lane.commands is not None:
+                lane.commands.handed()
             queue_rate = lane.queue_rate
             if queue_rate is not None:
                 queue_rate.spend(int(size))
@@ -546,6 +550,8 @@ class Publisher(Answerable):
         for lane in free:
             lane.items.append(message)
             strategy.charge(lane, account, 1, size)
+            if lane.commands is not None:
+                lane.commands.handed()
             queue_rate = lane.queue_rate
             if queue_rate is not None:
                 queue_rate.spend(int(size))
@@ -580,6 +586,8 @@ class Publisher(Answerable):
                 continue
             lane.items.append(message)
             self.strategy.charge(lane, self.account, 1, size)
+            if lane.commands is not None:
+                lane.commands.handed()
             queue_rate = lane.queue_rate
             if queue_rate is not None:
                 queue_rate.spend(int(size))
@@ -743,6 +751,8 @@ class Publisher(Answerable):
         opened.lane = lane
         lane.wants_answers = self.confirms is not None
         lane.has_shared = self.is_sharing
+        if actor.durability is not None:
+            lane.commands = actor.durability.commands(lane)
         self.strategy.wire(lane)
         self.lanes[actor.name] = lane
         self.actors[actor.name] = actor

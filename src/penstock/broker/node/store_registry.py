@@ -116,8 +116,11 @@ class StoreRegistry(StoreOwner):
     def keep(self, store: StoreActor, actor: QueueActor, index: QueueIndex) -> None:
         """The persistent messages of `actor` go to `store`, under `index`."""
         lane = store.join(actor, index)
-        lane.keeps_all = is_quorum(actor.arguments)
-        actor.durability = StoreDurability(store, lane, index, self._context.profile.embed_below)
+        durability = StoreDurability(store, lane, index, self._context.profile.embed_below)
+        if is_quorum(actor.arguments):
+            lane.keeps_all = True
+            durability.soft_limit = self._context.soft_limit
+        actor.durability = durability
         if self.paging is not None:
             self.paging.adopt(actor)
 

@@ -15,6 +15,7 @@ from penstock.broker.actors.fair_take import affordable, allot
 from penstock.broker.actors.lane import Lane, LaneReceiver
 from penstock.flow.credit import Strategy
 from penstock.flow.gate import GateObserver
+from penstock.flow.pending import Commands
 from penstock.flow.room import Room
 from penstock.protocol.content import Message
 from penstock.queues.applied import Applied
@@ -51,6 +52,10 @@ class QueueDurability:
         """The queue has taken the first `count` of `messages`; their senders are answered when they
         are as safe as they asked for. The list is the durability's from now on."""
         raise NotImplementedError
+
+    def commands(self, lane: Lane) -> Commands | None:
+        """What a channel has under way over `lane` is counted here; None where nothing is."""
+        return None
 
     def left(self, message: Message) -> None:
         """`message` has left the queue for good. Only for those with a place in the log."""
@@ -464,6 +469,8 @@ class QueueActor(LaneReceiver):
             lane.taken_bytes = 0
             self.line.accepted_bytes += bytes_
             self.strategy.repay(lane, lane.origin, taken, bytes_)
+            if lane.commands is not None:
+                lane.commands.settled()
 
     def detach(self, lane: Lane) -> None:
         """The sender of `lane` is gone: what it had handed over is still taken."""
@@ -477,6 +484,8 @@ class QueueActor(LaneReceiver):
         if lane in self.gate.deferred:
             self.gate.deferred.remove(lane)
         self.strategy.forget(lane, lane.origin)
+        if lane.commands is not None:
+            lane.commands.ended()
         if self.room is not None:
             self.room.leave(lane)
         self.wake()
@@ -675,6 +684,8 @@ class QueueActor(LaneReceiver):
             if self.room is not None:
                 self.room.leave(lane)
             lane.sender_gate.forget(self.identity)
+            if lane.commands is not None:
+                lane.commands.ended()
             if items and lane.wants_answers:
                 if is_crash:
                     lane.answerable.refused(items)

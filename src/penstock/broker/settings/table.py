@@ -41,7 +41,7 @@ from penstock.broker.vhost.context import Context
 from penstock.flow.adaptive import Adaptive
 from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import KIND_NAMES, KIND_QUEUE_STORE, Hop
-from penstock.flow.overrides import with_embed_below, with_io_batch
+from penstock.flow.overrides import with_embed_below, with_io_batch, with_soft_limit
 
 NS_PER_US: Final = 1_000
 NS_PER_MS: Final = 1_000_000
@@ -254,6 +254,25 @@ def add_rabbit_settings(settings: Settings, context: Context, follow: Callable[[
             lambda: str(context.profile.embed_below),
             write_embed,
         ),
+    )
+
+
+def add_soft_limit_setting(settings: Settings, context: Context) -> None:
+    """Offer RabbitMQ's soft limit of quorum queues. A change holds for what is handed over next;
+    who is held by a smaller one goes on with the next publish that is safe."""
+
+    def write(text: str) -> None:
+        context.profile = with_soft_limit(context.profile, text)
+        context.soft_limit.limit = context.profile.soft_limit
+
+    settings.add(
+        Setting(
+            "quorum_commands_soft_limit",
+            "publishes, 0 for no limit",
+            "a channel with more than these on their way to one quorum queue is held",
+            lambda: str(context.profile.soft_limit),
+            write,
+        )
     )
 
 

@@ -21,6 +21,7 @@ from penstock.broker.store.write_request import (
     is_persistent,
 )
 from penstock.flow.account import Account
+from penstock.flow.pending import Commands, SoftLimit
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import PERSISTENT
 from penstock.queues.consumers import Delivery
@@ -42,10 +43,11 @@ class StoreDurability(QueueDurability):
     that stay in the log until their dead letters have arrived, bounded by the letters' window;
     is_lasting: persistent messages come back after a restart, so whoever sent them waits for the
     disk; is_through: everything goes to the disk as it comes, because a part of the queue is there
-    already, and order on the disk is to be that of the queue; commits: transactions on their way
-    to the disk, before which the queue takes nothing; is_arriving: what the queue takes now has its
-    place in the log already; unread: positions of what cannot be read, until somebody gives it up,
-    bounded by the queue's messages."""
+    already, and order on the disk is to be that of the queue; commits: transactions on their way to
+    the disk, before which the queue takes nothing; is_arriving: what the queue takes now has its
+    place in the log already; soft_limit: of what one channel may have on its way to a quorum queue,
+    None for others; unread: positions of what cannot be read, until somebody gives it up, bounded
+    by the queue's messages."""
 
     __slots__ = (
         "commits",
@@ -56,6 +58,7 @@ class StoreDurability(QueueDurability):
         "is_lasting",
         "is_through",
         "lane",
+        "soft_limit",
         "store",
         "unread",
     )
@@ -64,6 +67,7 @@ class StoreDurability(QueueDurability):
         self, store: StoreActor, lane: StoreLane, index: QueueIndex, embed_below: int
     ) -> None:
         self.store = store
+        self.soft_limit: SoftLimit | None = None
         self.lane = lane
         self.index = index
         self.embed_below: i64 = embed_below
@@ -144,8 +148,20 @@ class StoreDurability(QueueDurability):
             request.count = charged
             request.bytes = bytes_
             request.uncharged_bytes = uncharged_bytes
-            request.queued_ns = self.store.line.turn_ns
-            self.store.offered(request)
+            self._offer(lane, request)
+
+    def _offer(self, lane: Lane, request: StoreRequest) -> None:
+        """What came out of `lane` goes to the store."""
+        request.queued_ns = self.store.line.turn_ns
+        commands = lane.commands
+        if commands is not None:
+            commands.took(len(request.messages))
+            request.commands = commands
+        self.store.offered(request)
+
+    def commands(self, lane: Lane) -> Commands | None:
+        limit = self.soft_limit
+        return None if limit is None else Commands(lane, self.lane.receiver, limit)
 
     def _is_embedded(self, message: Message) -> bool:
         below: i64 = self.embed_below

@@ -10,6 +10,7 @@ from penstock.broker.actors.syncing import SyncTimes
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
+from penstock.flow.pending import Commands
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import PERSISTENT, delivery_mode
 from penstock.storage.layout.index import QueueIndex
@@ -22,13 +23,14 @@ HAS_DELIVERY_MODE: Final = 0x10
 
 class WriteRequest:
     """Messages of one sender on their way to the disk. answerable: who is told when they are safe,
-    None for nobody; count, bytes: what was charged on the hop; uncharged_bytes: of those that were
-    not, because they are embedded; queued_ns, joined_ns: when the turns began in which the queue
-    and the store took them."""
+    None for nobody; commands: where they count until then, None for nowhere; count, bytes: what was
+    charged on the hop; uncharged_bytes: of those that were not, because they are embedded;
+    queued_ns, joined_ns: when the turns began in which the queue and the store took them."""
 
     __slots__ = (
         "answerable",
         "bytes",
+        "commands",
         "count",
         "joined_ns",
         "lane",
@@ -49,6 +51,7 @@ class WriteRequest:
         self.origin = origin
         self.answerable = answerable
         self.messages = messages
+        self.commands: Commands | None = None
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.uncharged_bytes: i64 = 0
@@ -61,6 +64,8 @@ class WriteRequest:
         if answerable is not None:
             answerable.timed(self.queued_ns, self.joined_ns, times.sent_ns, times.done_ns)
             answerable.accepted(self.messages, len(self.messages))
+        if self.commands is not None:
+            self.commands.applied(len(self.messages))
 
 
 class WriteLane(Hop):

@@ -10,6 +10,7 @@ from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.credit import Strategy
 from penstock.flow.due import DueLine
 from penstock.flow.early_look import INTAKE_BYTES_MIN, INTAKE_DIVISOR, EarlyLook
+from penstock.flow.pending import SoftLimit
 from penstock.flow.profile import Profile
 from penstock.flow.watermark import Least
 from penstock.telemetry.recorder import Recorder
@@ -39,6 +40,7 @@ class Context:
         "profile",
         "recorder",
         "scheduler",
+        "soft_limit",
         "strategy",
         "vhosts",
     )
@@ -58,6 +60,7 @@ class Context:
         self.log = log
         self.profile = profile
         self.strategy: Strategy = profile.strategy()
+        self.soft_limit = SoftLimit(profile.soft_limit)
         self.vhosts = vhosts
         self.recorder = Recorder(clock, config.recorder_events)
         self.scheduler = Scheduler(clock, self.recorder, config.turn_messages)

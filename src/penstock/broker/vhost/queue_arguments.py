@@ -167,7 +167,7 @@ def type_in_words(table: Mapping[str, object]) -> str:
     """What the type makes of a queue, for listings; "" for a classic one."""
     if is_stream(table):
         return STREAM
-    return "quorum (1 replica)" if is_quorum(table) else ""
+    return QUORUM if is_quorum(table) else ""
 
 
 def check_type(name: str, vhost: str, table: Mapping[str, object]) -> None:
@@ -286,8 +286,9 @@ class KindNotes:
         if not self.is_said and is_quorum(table):
             self.is_said = True
             self.log.warning(
-                f"queue '{name}' in vhost '{vhost}' is declared with {TYPE_KEY} 'quorum': quorum "
-                "queues have 1 replica here, on this node, as any durable queue; a message is "
+                f"queue '{name}' in vhost '{vhost}' is declared with {TYPE_KEY} 'quorum': it has "
+                "as many replicas as the cluster has members, as any durable queue, which is one "
+                "without a cluster; a message is "
                 f"given up after {QUORUM_DELIVERY_LIMIT} redeliveries unless x-delivery-limit or "
                 "a policy says otherwise"
             )

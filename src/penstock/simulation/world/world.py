@@ -61,6 +61,7 @@ class SimulatedBroker(Broker):
     ) -> None:
         super().__init__(config, clock, dice, log, 1 << 30)
         self.context.profile = profile
+        self.context.soft_limit.limit = profile.soft_limit
         self.context.strategy = profile.strategy()
         self.ledger.adopt(profile, self.strategy)
         self.depth_marks.default_bytes = config.queue_depth_bytes
