@@ -40,7 +40,7 @@ def penstock_broker(
     from penstock.testing import Broker
 
     stash = request.config.stash
-    with Broker(**penstock_settings) as broker:
+    with Broker(None, **penstock_settings) as broker:
         stash[BROKER] = broker
         yield broker
         del stash[BROKER]

@@ -6,9 +6,9 @@
     async with Broker(profile="rabbitmq-4") as broker:
         await aio_pika.connect(broker.url)
 
-It keeps everything in memory, listens on a free port of this machine and ends with the block, or
-with this process, however that ends. A process and not a thread: tests turn the clock back, patch
-sockets and block the interpreter, none of which may reach the broker.
+It keeps everything in memory, or in the directory `data`, listens on a free port of this machine
+and ends with the block, or with this process, however that ends. A process and not a thread: tests
+turn the clock back, patch sockets and block the interpreter, none of which may reach the broker.
 """
 
 import asyncio
@@ -47,13 +47,15 @@ ALARMS: Final = {"memory": ("memory.high", "0"), "disk": ("disk.free_min", "9000
 class Broker(VirtualHost):
     """A broker, and its virtual host "/".
 
-    settings: keys of the configuration file (docs/profiles.md, docs/limits.md), as
-    `profile="rabbitmq-4"` or `queue_depth_bytes=1_000_000`.
+    data: a directory for what is kept, made where it is missing and left there at the end; None for
+    everything in memory. settings: keys of the configuration file (docs/profiles.md,
+    docs/limits.md), as `profile="rabbitmq-4"` or `queue_depth_bytes=1_000_000`.
     pid: of its process, 0 while there is none.
     """
 
-    def __init__(self, **settings: object) -> None:
+    def __init__(self, data: str | Path | None = None, **settings: object) -> None:
         super().__init__(self.ask, "127.0.0.1", 0, "/")
+        self.data = "" if data is None else str(Path(data).absolute())
         self.settings = settings
         self.control = ""
         self._folder: Path | None = None
@@ -75,7 +77,29 @@ class Broker(VirtualHost):
             folder.rmdir()
             folder = Path(tempfile.mkdtemp(prefix="penstock-test-", dir="/tmp"))
         self._folder = folder
-        with (folder / "log").open("wb") as log:
+        try:
+            self._begin(folder)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def restart(self, is_killed: bool = False) -> None:
+        """Stop it and start it again, on the same port: with what it has in `data`, empty without.
+        Clients are told, or, with is_killed, lose their connections as by `kill -9`. Alarms that
+        were raised are over. Raises: OperatorError."""
+        folder = self._folder
+        if folder is None:
+            raise OperatorError("the broker for tests is not running; there is nothing to restart")
+        self._end(is_killed)
+        self._before.clear()
+        # As systemd does: what a broker that was killed has left is no other broker's.
+        (folder / "control").unlink(missing_ok=True)
+        self._begin(folder)
+
+    def _begin(self, folder: Path) -> None:
+        """Raises: OperatorError with what the broker said."""
+        with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 # -P: what lies in the current directory is not imported instead of a library.
                 [sys.executable, "-P", "-c", START],
@@ -86,12 +110,8 @@ class Broker(VirtualHost):
                 # Ctrl-C is for the test run, which then stops its broker.
                 start_new_session=True,
             )
-        try:
-            self._meet(self._process, {"folder": str(folder), "settings": self.settings})
-        except BaseException:
-            self.stop()
-            raise
-        return self
+        request = {"folder": str(folder), "settings": self.settings}
+        self._meet(self._process, {**request, "data": self.data, "port": self.port})
 
     def _meet(self, process: subprocess.Popen[str], request: dict[str, object]) -> None:
         assert process.stdin is not None and process.stdout is not None, "asked for"
@@ -107,22 +127,26 @@ class Broker(VirtualHost):
         self.control = answer["control"]
 
     def stop(self) -> None:
-        """End it; its clients are told. Nothing is kept."""
-        process, folder = self._process, self._folder
-        self._process = self._folder = None
+        """End it; its clients are told. Nothing is kept but what is in `data`."""
+        self._end(is_killed=False)
+        folder, self._folder = self._folder, None
         self.port = 0
-        if process is not None:
-            process.terminate()
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            for pipe in (process.stdin, process.stdout):
-                assert pipe is not None, "asked for"
-                pipe.close()
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _end(self, is_killed: bool) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        (process.kill if is_killed else process.terminate)()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None, "asked for"
+            pipe.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -229,9 +253,13 @@ class Broker(VirtualHost):
             self.ask("flow", do="set", changes={_alarm(resource)[0]: before})
 
     def calm(self) -> None:
-        """Clear the alarms that were raised, for the next test."""
+        """Clear the alarms that were raised, and resume the queues of the virtual host `/` that
+        were paused, for the next test."""
         for resource in list(self._before):
             self.clear_alarm(resource)
+        for queue in self.paused & self.queues().keys():
+            self.resume(queue)
+        self.paused.clear()
 
 
 def _alarm(resource: str) -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """The broker's process, started by penstock.testing.broker by the words of START.
 
-It reads one line of JSON from its standard input, {"folder": ..., "settings": {...}}, and writes
-one to its standard output when clients may come, {"port": ..., "control": ...}, or {"error": ...}.
-Its standard input stays open, and its end is the end of the broker: a test run that is killed
-leaves nothing behind.
+It reads one line of JSON from its standard input, {"folder": ..., "settings": {...}, "data": ...,
+"port": ...} with "" for no data and 0 for any port, and writes one to its standard output when
+clients may come, {"port": ..., "control": ...}, or {"error": ...}. Its standard input stays open,
+and its end is the end of the broker: a test run that is killed leaves nothing behind.
 """
 
 import asyncio
@@ -22,18 +22,24 @@ from penstock.server.boot.config_file import config_from
 from penstock.server.boot.node import Node, serve
 
 WHERE = "settings of the broker for tests"
-FIXED = ("host", "port", "tls_port", "data_dir", "control_socket")
+GIVEN = {"data_dir": "Broker(data=...)"}
+FIXED = ("host", "port", "tls_port", "control_socket")
 """What the fixture chooses itself."""
 
 
-def configured(folder: str, settings: dict[str, Any]) -> Config:
-    """In memory, on a free port of this machine. Raises: OperatorError."""
+def configured(folder: str, settings: dict[str, Any], data: str = "", port: int = 0) -> Config:
+    """In memory, or kept in `data`, on a free port of this machine, or on that one. Raises:
+    OperatorError."""
     for key in FIXED:
         if key in settings:
             raise OperatorError(f"{WHERE}: {key} is chosen by the broker for tests; leave it out")
+    for key, word in GIVEN.items():
+        if key in settings:
+            raise OperatorError(f"{WHERE}: {key} is said otherwise, with {word}")
     # Tests do not depend on how full the disk of the machine is.
     config = config_from(WHERE, {"disk_free_min": "0", **settings})
-    return replace(config, host="127.0.0.1", port=0, control_socket=os.path.join(folder, "control"))
+    control = os.path.join(folder, "control")
+    return replace(config, host="127.0.0.1", port=port, data_dir=data, control_socket=control)
 
 
 def say(answer: dict[str, object]) -> None:
@@ -67,7 +73,7 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     started = Started(request["folder"])
     try:
-        config = configured(started.folder, request["settings"])
+        config = configured(started.folder, request["settings"], request["data"], request["port"])
         asyncio.run(serve(config, started.announce))
     except OperatorError as error:
         say({"error": str(error)})

@@ -38,7 +38,8 @@ class Queue:
 
 
 class VirtualHost:
-    """name: of the virtual host; host, port: where its broker listens. Everything that asks the
+    """name: of the virtual host; host, port: where its broker listens; paused: queues that were
+    paused and not resumed. Everything that asks the
     broker raises penstock.base.errors.OperatorError when it says no, or is gone."""
 
     def __init__(self, ask: Ask, host: str, port: int, name: str) -> None:
@@ -46,6 +47,7 @@ class VirtualHost:
         self.host = host
         self.port = port
         self.name = name
+        self.paused: set[str] = set()
 
     @property
     def url(self) -> str:
@@ -96,9 +98,11 @@ class VirtualHost:
     def pause(self, queue: str) -> None:
         """Its consumers get nothing more until it is resumed; publishers go on."""
         self._ask("queues", do="pause", name=self._shown(queue))
+        self.paused.add(queue)
 
     def resume(self, queue: str) -> None:
         """Deliver again."""
+        self.paused.discard(queue)
         self._ask("queues", do="resume", name=self._shown(queue))
 
     def _shown(self, queue: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import aio_pika
+import pika
 import psutil
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
@@ -254,3 +255,58 @@ def test_a_look_at_the_broker_is_taken_at_once_but_not_too_often(broker: Broker)
     began_s = time.monotonic()
     assert broker.ask("record", do="round")["rounds"] > first
     assert time.monotonic() - began_s > 0.15
+
+
+def test_what_it_has_on_the_disk_is_there_after_a_restart(tmp_path: Path) -> None:
+    """On the same port, whether it is stopped or killed; clients connect again."""
+    with Broker(data=tmp_path / "kept") as broker:
+        url, pid = broker.url, broker.pid
+        for number, is_killed in enumerate((False, True)):
+            with channel_of(broker) as channel:
+                channel.queue_declare("orders", durable=True)
+                lasting = pika.BasicProperties(delivery_mode=2)
+                channel.basic_publish("", "orders", b"%d" % number, lasting)
+                channel.basic_publish("", "orders", b"fleeting")
+                broker.raise_alarm("memory")
+                broker.restart(is_killed)
+                with pytest.raises(pika.exceptions.AMQPConnectionError):
+                    channel.connection.process_data_events(PATIENCE_S)
+            assert broker.url == url and broker.pid != pid
+            assert broker.queues()["orders"].messages_ready == number + 1
+            alarms = broker.ask("flow", do="alarms")["alarms"]
+            assert not any(alarm["is_set"] for alarm in alarms)
+        pid = broker.pid
+    assert not psutil.pid_exists(pid)
+    with Broker(data=str(tmp_path / "kept")) as another:
+        assert another.queues()["orders"].messages_ready == 2
+
+
+def test_in_memory_it_comes_back_empty(tmp_path: Path) -> None:
+    with Broker() as broker:
+        with channel_of(broker) as channel:
+            put(channel, "orders")
+        url = broker.url
+        broker.restart()
+        assert (broker.url, broker.queues()) == (url, {})
+        with channel_of(broker):
+            assert len(re.findall("opened, user guest", broker.log())) == 2, "its log goes on"
+    with pytest.raises(OperatorError, match="nothing to restart"):
+        broker.restart()
+
+
+def test_a_data_directory_is_no_setting() -> None:
+    with pytest.raises(OperatorError, match=r"Broker\(data=\.\.\.\)"):
+        configured("/tmp", {"data_dir": "/tmp/kept"})
+
+
+def test_a_pause_ends_with_the_test(broker: Broker) -> None:
+    with channel_of(broker) as channel:
+        put(channel, "slow")
+        put(channel, "gone")
+        broker.pause("slow")
+        broker.pause("gone")
+        channel.queue_delete("gone")
+        broker.calm()
+        assert broker.queues()["slow"].state == "running"
+        channel.queue_delete("slow")
+        broker.calm()
