@@ -14,6 +14,7 @@ from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.summary import TableSource, summarise
 from penstock.spark.schema.formats import EVENT_FILES, read_run
 from penstock.spark.schema.rows import Counts, Tables, nodes_of
+from penstock.spark.tables.store import EVENTS
 from tests.spark import oracle
 from tests.spark.ground_truth import SHARE_MIN, named_share
 from tests.spark.injected_causes import drawn, record
@@ -106,6 +107,33 @@ def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "tables").rglob("*")}
     assert not job_on(growing, origin_ns).update()
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "tables").rglob("*")}
+
+
+def test_tables_are_compacted_by_tasks_while_a_run_goes_on(
+    job_on: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of them is read in the driver, whose memory would grow with the events."""
+    from penstock.spark.tables import upkeep
+    from penstock.spark.tables.loading import load_tables
+
+    def in_the_driver(*given: object) -> None:
+        raise AssertionError("rows are merged in the driver")
+
+    monkeypatch.setattr(upkeep, "EVERY_S", 0.0)
+    monkeypatch.setattr(upkeep, "MANY", 2)
+    monkeypatch.setattr(upkeep, "merged", in_the_driver)
+    whole, growing = tmp_path / "whole", tmp_path / "growing"
+    growing.mkdir()
+    write_world(whole, World(seed=21))
+    origin_ns = read_run(whole).origin_ns
+    job = job_on(growing, origin_ns)
+    for share in (1, 2, 3):
+        for path in whole.glob("*.jsonl"):
+            data = path.read_bytes()
+            (growing / path.name).write_bytes(data[: len(data) * share // 3])
+        assert job.update()
+    assert len(job.store.live(EVENTS)) == 1
+    assert_same(load_tables(job.store), twin_of(whole, origin_ns))
 
 
 def test_two_brokers_of_equal_names_are_not_mixed(

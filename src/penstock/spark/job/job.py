@@ -10,6 +10,7 @@ traces and percentiles are left to it.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,7 +25,7 @@ from penstock.spark.job import message_tables
 from penstock.spark.job.backlog import See
 from penstock.spark.job.event_tables import EVENT_TABLES, TABLES_AT_A_TIME, EventTables
 from penstock.spark.job.query import Queries
-from penstock.spark.job.tasks import Target, write_frame
+from penstock.spark.job.tasks import Target, merged_by_task, write_frame
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
 from penstock.spark.tables.loading import present
 from penstock.spark.tables.store import EVENTS, TableStore, open_store
@@ -74,7 +75,7 @@ class SparkJob:
         self.bucket_ns = bucket_ns
         self.origin_ns = origin_ns
         self._is_changed = False
-        self.upkeep = Upkeep(self.store)
+        self.upkeep = Upkeep(self.store, partial(merged_by_task, spark))
         self._queries = Queries(spark, as_inputs(places), self.store)
 
         def begun(step: str) -> None:

@@ -11,7 +11,9 @@ group, and written there.
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -23,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.spark.schema.arrow_columns import Tables
 from penstock.spark.tables.files import GROUP_ROWS, WrittenFile, write_days
 from penstock.spark.tables.store import UNDATED
+from penstock.spark.tables.upkeep import merged_if_there
 
 STARTS: Final = 64
 """Times that a task tells of the rows of a file, at equal distances in their order."""
@@ -159,6 +162,15 @@ def found_in_tasks(
         rows = rows.repartition(1)
     row = rows.mapInArrow(put_together, "found binary").collect()[0]
     found: Found = pickle.loads(row[0])
+    return found
+
+
+def merged_by_task(
+    spark: SparkSession, place: Path, paths: Sequence[str], batch: int, column: str
+) -> WrittenFile | None:
+    """As upkeep.merged_if_there, on an executor. Raises: what Spark raises when a task fails."""
+    work = partial(merged_if_there, place, paths, batch, column)
+    found: WrittenFile | None = found_in_tasks(spark, [work], itemgetter(0))
     return found
 
 

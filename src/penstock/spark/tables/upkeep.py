@@ -2,11 +2,12 @@
 
 Both are commits of the table's log like any other, a run that follows may go on meanwhile, and
 readers of an older version find its files for `GRACE_HOURS` more. Bounded: one file of up to
-`LARGE_BYTES` is written at a time, a group of its rows in memory.
+`LARGE_BYTES` is written at a time, a group of its rows in memory; for a run by a task of Spark's,
+so that its driver's memory does not depend on how much there is.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -47,6 +48,10 @@ made again."""
 COVERAGE: Final = "gold/coverage"
 
 
+Merge = Callable[[Path, Sequence[str], int, str], WrittenFile | None]
+"""Writes the rows of files anew, as `merged_if_there`."""
+
+
 class Done(NamedTuple):
     """What was done, or would be, to one table. days: which, in order; files, bytes: that go;
     rows: that go for good."""
@@ -69,15 +74,30 @@ def tables_to_keep(directory: Path, what: str) -> DeltaStore:
     )
 
 
+def merged_if_there(
+    place: Path, paths: Sequence[str], batch: int, column: str
+) -> WrittenFile | None:
+    """The rows of files of one day in a new one; None when some of them are gone. Raises:
+    OSError."""
+    try:
+        return merged(place, paths, batch, column)
+    except FileNotFoundError:
+        return None
+
+
 def compact(
-    store: DeltaStore, is_dry: bool, at_least: int = 2, names: Sequence[str] = ()
+    store: DeltaStore,
+    is_dry: bool,
+    at_least: int = 2,
+    names: Sequence[str] = (),
+    merge: Merge = merged_if_there,
 ) -> Iterator[Done]:
     """Put small files of one table and day together, where there are `at_least` so many; what was
     done, table by table. names: of the tables, all for none. Raises: OperatorError, OSError."""
     for name in names or store.names():
         column = time_column(store, name)
         groups = _groups(store.live(name), at_least)
-        done = [group for group in groups if is_dry or _merge(store, name, group, column)]
+        done = [group for group in groups if is_dry or _merge(store, name, group, column, merge)]
         if done:
             files = [file for group in done for file in group]
             yield _told(name, files, rows=0)
@@ -98,12 +118,13 @@ def _groups(live: Sequence[WrittenFile], at_least: int) -> list[list[WrittenFile
     return [group for group in groups if len(group) >= at_least]
 
 
-def _merge(store: DeltaStore, name: str, group: Sequence[WrittenFile], column: str) -> bool:
+def _merge(
+    store: DeltaStore, name: str, group: Sequence[WrittenFile], column: str, merge: Merge
+) -> bool:
     """Whether the files were still those of the table when theirs was ready."""
     paths = [file.path for file in group]
-    try:
-        one = merged(store.place(name), paths, store.batch(name), column)
-    except FileNotFoundError:
+    one = merge(store.place(name), paths, store.batch(name), column)
+    if one is None:
         return False
     is_done = False
 
@@ -240,11 +261,12 @@ class Upkeep:
     """What a run does by itself after a batch, at most every `every_s`: files are compacted where
     there are `MANY` small ones of a day, and what is older than wanted goes.
 
-    keep_ns, bronze_ns: as of `expire`, None for everything.
+    keep_ns, bronze_ns: as of `expire`, None for everything; merge: see Merge.
     """
 
-    def __init__(self, store: TableStore) -> None:
+    def __init__(self, store: TableStore, merge: Merge) -> None:
         self._store = store
+        self._merge = merge
         self.keep_ns: int | None = None
         self.bronze_ns: int | None = None
         self._last_s = time.monotonic()
@@ -258,6 +280,6 @@ class Upkeep:
             keep_ns = now_ns if self.keep_ns is None else self.keep_ns
             bronze_ns = now_ns if self.bronze_ns is None else self.bronze_ns
             list(expire(store, keep_ns, bronze_ns, now_ns, is_dry=False))
-        list(compact(store, is_dry=False, at_least=MANY))
+        list(compact(store, is_dry=False, at_least=MANY, merge=self._merge))
         list(vacuum(store, is_dry=False))
         self._last_s = time.monotonic()
