@@ -8,6 +8,7 @@ from typing import Final
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.conformance.browser import CHROMIUM, DRIVER, Browser, browser
 from tests.conformance.http_live import Managed, managed_broker
@@ -86,6 +87,7 @@ def test_a_person_watches_and_acts(managed: Managed, window: Browser, tmp_path: 
         window.click("details.form summary")
         window.click("form[action='/do/get-messages'] button")
         window.wait_for("hello")
+        messages_can_be_moved(managed, window, channel)
         window.open(f"{managed.base}/queue?vhost=/&name=orders")
         window.run("document.querySelector('[action=\"/do/purge-queue\"]').parentNode.open = true")
         window.click("form[action='/do/purge-queue'] button")
@@ -103,6 +105,18 @@ def test_a_person_watches_and_acts(managed: Managed, window: Browser, tmp_path: 
         window.wait_for("password")
     finally:
         connection.close()
+
+
+def messages_can_be_moved(managed: Managed, window: Browser, channel: BlockingChannel) -> None:
+    """Two of a queue's messages, to another one."""
+    channel.queue_declare("later")
+    window.open(f"{managed.base}/queue?vhost=/&name=orders")
+    window.run("document.querySelector('[action=\"/do/move-messages\"]').parentNode.open = true")
+    window.write("form[action='/do/move-messages'] [name=to]", "later")
+    window.run("document.querySelector('[action=\"/do/move-messages\"] [name=count]').value = 2")
+    window.click("form[action='/do/move-messages'] button")
+    window.wait_for("2 messages are moved to queue later")
+    assert channel.queue_declare("later", passive=True).method.message_count == 2
 
 
 def a_file_can_be_imported(managed: Managed, window: Browser, folder: Path) -> None:

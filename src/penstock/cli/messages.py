@@ -68,6 +68,56 @@ def peek(name: str, count: int, vhost: str, broker: RunningBroker) -> None:
     _get(broker, name, vhost, count, True)
 
 
+MOVED_AT_ONCE: Final = 10_000
+"""Messages of one request: a script that is ended has moved what the last one has."""
+
+
+@click.command()
+@click.argument("name")
+@click.argument("to", default="")
+@click.option("--exchange", "-x", default="", help="Into this exchange, instead of a queue TO.")
+@click.option(
+    "--routing-key", "-k", default=None, help="There, by this key instead of each message's own."
+)
+@click.option("--count", "-n", default=None, type=click.IntRange(1), help="Only so many.")
+@WHERE
+@asking
+def move(
+    name: str,
+    to: str,
+    exchange: str,
+    routing_key: str | None,
+    count: int | None,
+    vhost: str,
+    broker: RunningBroker,
+) -> None:
+    """Move the ready messages of NAME to the queue TO of its virtual host, or into an exchange.
+
+    Those that are there when it begins, the first ones first. A message leaves NAME when it is
+    confirmed where it goes: nothing is lost, whatever happens meanwhile."""
+    if (to == "") == (exchange == ""):
+        raise click.UsageError("say where to: a queue, or --exchange")
+    if to and routing_key is not None:
+        raise click.UsageError("--routing-key is for --exchange; the queue TO is enough")
+    vhost, bare = place_of(broker, name, vhost)
+    if to:
+        _, routing_key = place_of(broker, to, vhost)
+    question: dict[str, object] = {"op": "queues", "do": "move", "vhost": vhost, "name": bare}
+    question |= {"exchange": exchange, "routing_key": routing_key}
+    moved, left = 0, count
+    while left is None or left > 0:
+        answer = broker.do(question | {"count": min(left or MOVED_AT_ONCE, MOVED_AT_ONCE)})
+        done, rest = int(str(answer["moved"])), int(str(answer["left"]))
+        moved += done
+        # What comes while it goes on is not moved: it may be what was moved, coming back.
+        left = rest if left is None else min(left - done, rest)
+        if done == 0:
+            break
+    where = f"exchange '{exchange}'" if exchange else f"queue '{routing_key}'"
+    said = f"{amount(moved)} messages of queue '{bare}' in vhost '{vhost}' are moved to {where}"
+    broker.say({"said": said, "moved": moved})
+
+
 def _get(broker: RunningBroker, name: str, vhost: str, count: int, is_peek: bool) -> None:
     vhost, bare = place_of(broker, name, vhost)
     question: dict[str, object] = {"op": "queues", "do": "get", "vhost": vhost, "name": bare}

@@ -16,7 +16,7 @@ from penstock.broker.admin.answers import (
     ReaderRow,
 )
 from penstock.cli.asking import Listed, RunningBroker, asking, listing
-from penstock.cli.messages import get, peek, publish
+from penstock.cli.messages import get, move, peek, publish
 from penstock.cli.objects import (
     ARGUMENTS,
     OF_VHOST,
@@ -186,7 +186,7 @@ def purge(name: str, yes: bool, vhost: str, broker: RunningBroker) -> None:
     broker.change({"op": "queues", "do": "purge", "vhost": vhost, "name": bare})
 
 
-for command in (get, peek, publish):
+for command in (get, move, peek, publish):
     queues.add_command(command)
 
 

@@ -111,6 +111,25 @@ def get_http(http: "HttpWay", at: Row) -> Row:
     return {"messages": http.call("POST", ("queues", at["vhost"], at["name"], "get"), body=body)}
 
 
+def move(channel: "Channel", at: Row) -> Row:
+    from penstock.client.moving import move_messages
+
+    moved = move_messages(channel, at["name"], at["exchange"], at["routing_key"], at["count"])
+    return {"moved": moved.messages, "left": moved.left}
+
+
+def move_http(http: "HttpWay", at: Row) -> Row:
+    body = {"count": at["count"]}
+    if at["exchange"] == "":
+        body["to"] = at["routing_key"]
+    else:
+        body["exchange"] = at["exchange"]
+        if at["routing_key"] is not None:
+            body["routing_key"] = at["routing_key"]
+    found: Row = http.call("POST", ("queues", at["vhost"], at["name"], "move"), body=body)
+    return found
+
+
 def declare_exchange(channel: "Channel", at: Row) -> Row:
     channel.declare_exchange(
         at["name"],

@@ -56,6 +56,7 @@ WAYS: Final[dict[str, Way]] = {
     "queues delete": Way(topology.delete_queue_http, topology.delete_queue),
     "queues purge": Way(topology.purge_http, topology.purge),
     "queues get": Way(topology.get_http, topology.get),
+    "queues move": Way(topology.move_http, topology.move),
     "exchanges declare": Way(topology.declare_exchange_http, topology.declare_exchange),
     "exchanges delete": Way(topology.delete_exchange_http, topology.delete_exchange),
     "exchanges publish": Way(topology.publish_http, topology.publish),

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from penstock.base.errors import OperatorError
 from penstock.base.limits import MANAGEMENT_WRITERS
 from penstock.client.errors import (
     ChannelClosedError,
@@ -57,7 +58,7 @@ def _do(url: BrokerUrl, work: Callable[[Channel], T]) -> T:
         raise _fault(error.code, error.text) from error
     except ClientError as error:
         raise HttpFault(503, "service_unavailable", str(error)) from error
-    except (ValueError, TypeError, OverflowError) as error:
+    except (OperatorError, ValueError, TypeError, OverflowError) as error:
         raise bad_request(str(error)) from error
     finally:
         connection.close()

@@ -56,6 +56,9 @@ BODIES: Final[Mapping[tuple[str, str], Schema]] = {
         encoding={"enum": ["auto", "base64"]},
         truncate=NUMBER,
     ),
+    ("POST", "/queues/{vhost}/{queue}/move"): body(
+        to=TEXT, exchange=TEXT, routing_key=TEXT, count=NUMBER
+    ),
     ("PUT", "/exchanges/{vhost}/{exchange}"): body(
         ("type",), type=TEXT, durable=FLAG, auto_delete=FLAG, internal=FLAG, arguments=TABLE
     ),

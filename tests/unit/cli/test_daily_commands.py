@@ -97,6 +97,54 @@ def test_a_queue_from_its_declaration_to_its_end(penstock: Asked) -> None:
     assert gone.error == "no queue 'jobs'; `penstock queues` lists them" and gone.status == 2
 
 
+def test_messages_are_moved_and_what_cannot_be_stays(penstock: Asked) -> None:
+    """To a queue, into an exchange by their own key, and by another one."""
+
+    def bodies(queue: str) -> list[str]:
+        rows = penstock.json("queues", "peek", queue, "-n", "20")["messages"]
+        return [str(row["payload"]) for row in rows]
+
+    def moved(*words: str) -> object:
+        answer: dict[str, object] = dict(penstock.json("queues", "move", *words))
+        return answer["moved"]
+
+    def refused(*words: str) -> str:
+        said = penstock("queues", "move", *words)
+        assert said.status == 2
+        return said.error
+
+    penstock.out("queues", "declare", "failed", "-a", "x-queue-type=quorum")
+    penstock.out("queues", "declare", "again")
+    for number in range(5):
+        penstock.out("queues", "publish", "failed", f"{number}", "-H", f"n={number}")
+    said = "2 messages of queue 'failed' in vhost '/' are moved to queue 'again'\n"
+    assert penstock.out("queues", "move", "failed", "again", "-n", "2") == said
+    assert (bodies("failed"), bodies("again")) == (["2", "3", "4"], ["0", "1"])
+    assert moved("failed", "again") == 3
+    (first, *_) = penstock.json("queues", "peek", "again")["messages"]
+    assert first["properties"] == {"delivery_mode": 2, "headers": {"n": 0}}
+    assert moved("failed", "again") == 0
+    # By its own key it goes back to where it was, by another one to nobody.
+    penstock.out("exchanges", "declare", "retries", "--type", "direct")
+    penstock.out("bindings", "bind", "retries", "failed", "--key", "again")
+    assert moved("again", "-x", "retries", "-n", "1") == 1
+    assert bodies("failed") == ["0"]
+    assert "no queue for key 'x'; 0 messages were moved" in refused(
+        "again", "-x", "retries", "-k", "x"
+    )
+    # Nothing is taken out that has not arrived.
+    full = ("-a", "x-max-length=1", "-a", "x-overflow=reject-publish")
+    penstock.out("queues", "declare", "small", *full)
+    assert "'small' takes no more" in refused("again", "small")
+    assert bodies("again") == ["1", "2", "3", "4"]
+    assert "no queue 'nowhere'" in refused("again", "nowhere")
+    assert "cannot be moved into itself" in refused("again", "again")
+    assert "say where to" in refused("again")
+    for queue in ("failed", "again", "small"):
+        penstock.out("queues", "delete", queue, "--yes")
+    penstock.out("exchanges", "delete", "retries", "--yes")
+
+
 def test_exchanges_and_bindings(penstock: Asked) -> None:
     penstock.out("queues", "declare", "mail")
     penstock.out("exchanges", "declare", "news", "--type", "topic")

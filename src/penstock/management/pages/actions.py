@@ -316,6 +316,18 @@ async def get_messages(visit: Visit, form: Form) -> Response:
     return await queue_page(visit, vhost, name, found)
 
 
+async def move_messages(visit: Visit, form: Form) -> Response:
+    """Says how many, which depends on what was there."""
+    vhost, name, to = form.get("vhost", ""), form.get("name", ""), form.get("to", "")
+    body: Row = {"count": whole_in(form, "count"), "to": to}
+    answer = await visit.api(queues.move, {"vhost": vhost, "queue": name}, body=body)
+    visit.shared.samples.forget()
+    visit.session.tell(
+        f"{answer['moved']} messages are moved to queue {to}; {answer['left']} are left"
+    )
+    return goto(TO_QUEUE(form))
+
+
 async def publish(visit: Visit, form: Form) -> Response:
     """One message; says whether a queue has taken it."""
     properties: Row = object_in(form, "properties")
@@ -365,6 +377,7 @@ async def import_definitions(visit: Visit, form: Form) -> Response:
 Special = Callable[[Visit, Form], Awaitable[Response]]
 SPECIAL: Final[dict[str, Special]] = {
     "get-messages": get_messages,
+    "move-messages": move_messages,
     "publish": publish,
     "import-definitions": import_definitions,
     "save-record": save_record,

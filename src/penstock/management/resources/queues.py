@@ -5,6 +5,7 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.client.io_blocking import Channel
+from penstock.client.moving import Moved, move_messages
 from penstock.management.broker_link import Row
 from penstock.management.errors import HttpFault, bad_request, not_found
 from penstock.management.requests import (
@@ -24,6 +25,8 @@ GET_MAX: Final = 10_000
 """Messages that one request takes."""
 GET_BYTES_MAX: Final = 67_108_864
 """Of bodies that one request takes; what is left stays in the queue."""
+MOVE_MAX: Final = 10_000
+"""Messages that one request moves."""
 ACK_MODES: Final = (
     "ack_requeue_true",
     "ack_requeue_false",
@@ -166,6 +169,26 @@ async def get(call: Call) -> Response:
     return json(found)
 
 
+async def move(call: Call) -> Response:
+    """Move messages to another queue, `to`, or into `exchange`: how many, and how many are left."""
+    row = await find(call)
+    body = await call.body()
+    count = number_of(body, "count", MOVE_MAX, 1, MOVE_MAX)
+    to, exchange = text_of(body, "to", ""), text_of(body, "exchange", "")
+    if (to == "") == (exchange == ""):
+        raise bad_request("say either to, a queue, or exchange, with or without routing_key")
+    key: str | None = to or None
+    if exchange and body.get("routing_key") is not None:
+        key = text_of(body, "routing_key")
+
+    def work(channel: Channel) -> Moved:
+        return move_messages(channel, row["name"], exchange, key, count)
+
+    moved = await call.services.writes.do(call.visitor, row["vhost"], work)
+    call.link.forget()
+    return json({"moved": moved.messages, "left": moved.left})
+
+
 ROUTES: Final[dict[tuple[str, str], Handler]] = {
     ("GET", "/queues"): queues,
     ("GET", "/queues/{vhost}"): of_vhost,
@@ -175,5 +198,6 @@ ROUTES: Final[dict[tuple[str, str], Handler]] = {
     ("GET", "/queues/{vhost}/{queue}/bindings"): bindings,
     ("DELETE", "/queues/{vhost}/{queue}/contents"): purge,
     ("POST", "/queues/{vhost}/{queue}/get"): get,
+    ("POST", "/queues/{vhost}/{queue}/move"): move,
     ("POST", "/queues/{vhost}/{queue}/actions"): actions,
 }

@@ -1,0 +1,107 @@
+"""Moves messages from a queue to another one, or into an exchange, over a client's channel. IO.
+
+What is moved is taken out of its queue only when it has been confirmed where it goes, so that
+whatever happens on the way it is in one of them; in both, if it happens just then. The client has a
+piece in memory at a time, and others have the broker meanwhile, as beside any consumer.
+"""
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from penstock.base.errors import OperatorError
+from penstock.client.errors import NackedError, NoReplyError
+from penstock.client.events import Delivery
+from penstock.client.io_blocking import Channel
+from penstock.protocol.properties import Properties
+
+PIECE: Final = 256
+PIECE_BYTES: Final = 4_194_304
+"""A piece has this much, unless a single message has more."""
+CONFIRM_MS: Final = 30_000
+OF_ITS_QUEUE: Final = "x-delivery-count"
+"""A header that a quorum queue adds to what it gives: it is not the message's own."""
+
+
+class Moved(NamedTuple):
+    """messages: how many; left: ready in the queue they came from."""
+
+    messages: int
+    left: int
+
+
+def move_messages(
+    channel: Channel, source: str, exchange: str, routing_key: str | None, most: int
+) -> Moved:
+    """Move the first `most` messages of `source`, and no more than are ready at the beginning.
+    exchange: "" for the queue `routing_key`; routing_key: None for each message's own.
+
+    Raises: OperatorError with what was not taken, which stays where it is; ChannelClosedError for
+    queues and exchanges that are not there, and rights."""
+    if exchange == "" and routing_key == source:
+        raise OperatorError(f"queue '{source}' cannot be moved into itself")
+    if exchange == "":
+        channel.declare_queue(routing_key or "", passive=True)
+    else:
+        channel.declare_exchange(exchange, passive=True)
+    channel.confirm_select()
+    most = min(most, channel.declare_queue(source, passive=True).message_count)
+    # Of one into an exchange it is known whether it has arrived, of many not which.
+    piece = PIECE if exchange == "" else 1
+    count = 0
+    while count < most:
+        taken = _taken(channel, source, min(piece, most - count))
+        if not taken:
+            break
+        fault = _published(channel, taken, exchange, routing_key)
+        if fault:
+            channel.nack(taken[-1], multiple=True)
+            raise OperatorError(f"{fault}; {count} messages were moved before, and the rest stays")
+        channel.ack(taken[-1], multiple=True)
+        count += len(taken)
+    return Moved(count, channel.declare_queue(source, passive=True).message_count)
+
+
+def _taken(channel: Channel, source: str, most: int) -> list[Delivery]:
+    taken: list[Delivery] = []
+    size = 0
+    while len(taken) < most and size < PIECE_BYTES:
+        delivery = channel.get(source)
+        if delivery is None:
+            break
+        taken.append(delivery)
+        size += len(delivery.body)
+    return taken
+
+
+def _published(
+    channel: Channel, taken: list[Delivery], exchange: str, routing_key: str | None
+) -> str:
+    """What is wrong, "" once all of it is where it goes."""
+    returned = channel.inbox.returned_count
+    for one in taken:
+        key = one.routing_key if routing_key is None else routing_key
+        channel.publish(exchange, key, one.body, _own(one.properties), mandatory=True)
+    try:
+        channel.wait_for_confirms(CONFIRM_MS)
+    except NackedError:
+        return f"'{exchange or routing_key}' takes no more (it is full, and rejects publishes)"
+    except NoReplyError:
+        return (
+            f"'{exchange or routing_key}' has not confirmed within {CONFIRM_MS // 1000} s; "
+            "`penstock why publish` and `penstock flow alarms` say what it waits for"
+        )
+    if channel.inbox.returned_count == returned:
+        return ""
+    key = taken[0].routing_key if routing_key is None else routing_key
+    if exchange == "":
+        return f"queue '{key}' is not there any more"
+    return f"exchange '{exchange}' has no queue for key '{key}'"
+
+
+def _own(properties: Properties) -> Properties:
+    headers = properties.headers
+    if not headers or OF_ITS_QUEUE not in headers:
+        return properties
+    return replace(
+        properties, headers={key: one for key, one in headers.items() if key != OF_ITS_QUEUE}
+    )
