@@ -113,15 +113,17 @@ def test_tables_are_compacted_by_tasks_while_a_run_goes_on(
     job_on: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of them is read in the driver, whose memory would grow with the events."""
-    from penstock.spark.tables import upkeep
+    from penstock.spark.tables import files, store, upkeep
     from penstock.spark.tables.loading import load_tables
 
     def in_the_driver(*given: object) -> None:
-        raise AssertionError("rows are merged in the driver")
+        raise AssertionError("rows are written again in the driver")
 
     monkeypatch.setattr(upkeep, "EVERY_S", 0.0)
     monkeypatch.setattr(upkeep, "MANY", 2)
     monkeypatch.setattr(upkeep, "merged", in_the_driver)
+    monkeypatch.setattr(store, "CUT_HERE_BYTES", 0)
+    monkeypatch.setattr(files, "_again", in_the_driver)
     whole, growing = tmp_path / "whole", tmp_path / "growing"
     growing.mkdir()
     write_world(whole, World(seed=21))
@@ -132,7 +134,7 @@ def test_tables_are_compacted_by_tasks_while_a_run_goes_on(
             data = path.read_bytes()
             (growing / path.name).write_bytes(data[: len(data) * share // 3])
         assert job.update()
-    assert len(job.store.live(EVENTS)) == 1
+    assert len(job.store.live(EVENTS)) == 2, "the newest, and one of all others"
     assert_same(load_tables(job.store), twin_of(whole, origin_ns))
 
 

@@ -25,7 +25,7 @@ from penstock.spark.job import message_tables
 from penstock.spark.job.backlog import See
 from penstock.spark.job.event_tables import EVENT_TABLES, TABLES_AT_A_TIME, EventTables
 from penstock.spark.job.query import Queries
-from penstock.spark.job.tasks import Target, merged_by_task, write_frame
+from penstock.spark.job.tasks import Target, cut_by_task, merged_by_task, write_frame
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
 from penstock.spark.tables.loading import present
 from penstock.spark.tables.store import EVENTS, TableStore, open_store
@@ -72,6 +72,7 @@ class SparkJob:
     ) -> None:
         self._spark = spark
         self.store = open_store(tables_dir)
+        self.store.cut = partial(cut_by_task, spark)
         self.bucket_ns = bucket_ns
         self.origin_ns = origin_ns
         self._is_changed = False

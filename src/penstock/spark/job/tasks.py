@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.spark.schema.arrow_columns import Tables
-from penstock.spark.tables.files import GROUP_ROWS, WrittenFile, write_days
+from penstock.spark.tables.files import GROUP_ROWS, WrittenFile, without, write_days
 from penstock.spark.tables.store import UNDATED
 from penstock.spark.tables.upkeep import merged_if_there
 
@@ -171,6 +171,15 @@ def merged_by_task(
     """As upkeep.merged_if_there, on an executor. Raises: what Spark raises when a task fails."""
     work = partial(merged_if_there, place, paths, batch, column)
     found: WrittenFile | None = found_in_tasks(spark, [work], itemgetter(0))
+    return found
+
+
+def cut_by_task(
+    spark: SparkSession, place: Path, path: str, batch: int, column: str, from_: int
+) -> WrittenFile:
+    """As files.without, on an executor. Raises: what Spark raises when a task fails."""
+    work = partial(without, place, path, batch, column, from_)
+    found: WrittenFile = found_in_tasks(spark, [work], itemgetter(0))
     return found
 
 

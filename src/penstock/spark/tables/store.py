@@ -54,11 +54,19 @@ class Change(NamedTuple):
     is_same: bool = False
 
 
+Cut = Callable[[Path, str, int, str, int], WrittenFile]
+"""Writes the rows of a file anew, as files.without."""
+CUT_HERE_BYTES: Final = 8_388_608
+"""Rows of smaller files are written again where the store is."""
+
+
 class TableStore:
-    """All tables of one directory. Nominal base."""
+    """All tables of one directory. Nominal base. cut: used for files of more than CUT_HERE_BYTES; a
+    run has it done by a task, so that its driver's memory does not depend on how large they are."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.cut: Cut = without
 
     def batch(self, name: str) -> int:
         """What the table knows, 0.. ; -1 while there is none."""
@@ -123,7 +131,8 @@ class TableStore:
             gone = [file for file in live if file.high >= from_]
             for file in gone:
                 if file.low < from_ and file.path not in cut:
-                    cut[file.path] = without(self.place(name), file.path, batch, column, from_)
+                    write = self.cut if file.bytes > CUT_HERE_BYTES else without
+                    cut[file.path] = write(self.place(name), file.path, batch, column, from_)
             kept = [cut[file.path] for file in gone if file.path in cut]
             return [file.path for file in gone], [*new, *(file for file in kept if file.rows)]
 

@@ -91,12 +91,19 @@ def compact(
     at_least: int = 2,
     names: Sequence[str] = (),
     merge: Merge = merged_if_there,
+    leaves_newest: bool = False,
 ) -> Iterator[Done]:
     """Put small files of one table and day together, where there are `at_least` so many; what was
-    done, table by table. names: of the tables, all for none. Raises: OperatorError, OSError."""
+    done, table by table. names: of the tables, all for none; leaves_newest: but those that reach
+    into the time of the newest one, because the next batch of a run makes that time anew, and with
+    it whatever file it is in. Raises: OperatorError, OSError."""
     for name in names or store.names():
         column = time_column(store, name)
-        groups = _groups(store.live(name), at_least)
+        live = store.live(name, column)
+        if leaves_newest and column and live:
+            newest = max(live, key=lambda file: file.high)
+            live = [file for file in live if file.high < newest.low]
+        groups = _groups(live, at_least)
         done = [group for group in groups if is_dry or _merge(store, name, group, column, merge)]
         if done:
             files = [file for group in done for file in group]
@@ -280,6 +287,6 @@ class Upkeep:
             keep_ns = now_ns if self.keep_ns is None else self.keep_ns
             bronze_ns = now_ns if self.bronze_ns is None else self.bronze_ns
             list(expire(store, keep_ns, bronze_ns, now_ns, is_dry=False))
-        list(compact(store, is_dry=False, at_least=MANY, merge=self._merge))
+        list(compact(store, is_dry=False, at_least=MANY, merge=self._merge, leaves_newest=True))
         list(vacuum(store, is_dry=False))
         self._last_s = time.monotonic()

@@ -21,8 +21,14 @@ from penstock.spark.schema.arrow_columns import (  # noqa: E402
     COVERAGE,
     HELD_TIME,
 )
+from penstock.spark.tables import store as tables_store  # noqa: E402
 from penstock.spark.tables import upkeep  # noqa: E402
-from penstock.spark.tables.files import DAY_NS, day_of, write_days  # noqa: E402
+from penstock.spark.tables.files import (  # noqa: E402
+    DAY_NS,
+    day_of,
+    without,
+    write_days,
+)
 from penstock.spark.tables.store import FLOOR, DeltaStore, ParquetStore  # noqa: E402
 from penstock.spark.tables.upkeep import compact, expire, tables_to_keep, vacuum  # noqa: E402
 
@@ -152,6 +158,38 @@ def test_consumers_go_with_the_last_that_is_known_of_their_boot(store: DeltaStor
         assert told == ({} if days == 20 else {CONSUMERS: 1, COVER: 3})
     assert store.batch(CONSUMERS) == 3
     assert list(expire(store, 5 * DAY_NS, DAY_NS, NOW_NS, is_dry=False)) == []
+
+
+def test_a_run_leaves_alone_what_its_next_batch_makes_anew(store: DeltaStore) -> None:
+    """Or each batch would write a large file again, because of its last rows."""
+    for batch in range(6):
+        append(store, HELD, held(0.09 - 0.01 * batch, 0.085 - 0.01 * batch), "bucket_ns", batch)
+    newest = max(store.live(HELD, "bucket_ns"), key=lambda file: file.high)
+    assert len(list(compact(store, is_dry=False, leaves_newest=True))) == 1
+    assert len(store.files(HELD)) == 2 and newest.path in {one.path for one in store.live(HELD)}
+    assert list(compact(store, is_dry=False, leaves_newest=True)) == []
+    assert len(list(compact(store, is_dry=False))) == 1 == len(store.files(HELD))
+    assert len(actors(store)) == 12
+
+
+def test_rows_of_a_large_file_are_written_again_where_a_run_says(
+    store: DeltaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def cut(place: Path, path: str, *rest: Any) -> Any:
+        asked.append(path)
+        return without(place, path, *rest)
+
+    store.cut = cut
+    store.replace(HELD, held(0.3, 0.2, 0.1), 0, "bucket_ns")
+    store.replace(HELD, held(0.1), 1, "bucket_ns", NOW_NS - round(0.15 * DAY_NS))
+    assert asked == [], "it is small"
+    monkeypatch.setattr(tables_store, "CUT_HERE_BYTES", 0)
+    (large,) = (one.path for one in store.live(HELD, "bucket_ns") if one.rows == 2)
+    store.replace(HELD, held(0.05), 2, "bucket_ns", NOW_NS - round(0.25 * DAY_NS))
+    assert asked == [large]
+    assert actors(store) == ["a0.05", "a0.3"]
 
 
 def test_beside_a_writer_no_row_is_lost_and_none_is_there_twice(tmp_path: Path) -> None:
