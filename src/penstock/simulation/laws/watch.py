@@ -42,7 +42,7 @@ from penstock.simulation.machine.faults import LawBroken
 HELD_NS_MAX = 60_000_000_000
 """Of virtual time, while every consumer goes on and every alarm is cleared sooner (C6)."""
 
-PUBLISHERS_ONLY = ("alarm", "credit", "debt", "rate")
+PUBLISHERS_ONLY = ("alarm", "credit", "debt", "pending", "rate")
 """Reasons that concern publishes: no other connection is held for them (C8)."""
 ATOMS = (str, bytes, bytearray, int, float, bool, type(None), type, ModuleType)
 CODE = (FunctionType, BuiltinFunctionType, MethodType)
