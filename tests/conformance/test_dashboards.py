@@ -3,6 +3,8 @@ the alert rules, and of RabbitMQ's dashboard 10991 matches a series of a live br
 
 import json
 import re
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +26,11 @@ from tests.patience import PATIENCE_S, until
 
 GRAFANA: Final = REPOSITORY / "packaging" / "grafana" / "penstock-flow.json"
 RULES: Final = REPOSITORY / "packaging" / "prometheus" / "penstock.rules.yaml"
+RULE_TESTS: Final = RULES.with_name("penstock.rules.test.yaml")
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None,
+    reason="promtool is not installed (Debian has it in the package prometheus)",
+)
 ALERTS: Final = (
     *("PublisherThrottled", "RootCauseDisk", "ConsumerWindowFull", "AlarmSoon", "NoConsumers"),
     "DiskSlow",
@@ -262,6 +269,45 @@ def test_there_is_a_rule_for_each_alert_and_it_says_what_to_do() -> None:
         assert rule["annotations"].keys() == {"summary", "action"}
 
 
+def promtool(*words: str, cwd: Path) -> tuple[int, str]:
+    """Its exit status and what it says."""
+    done = subprocess.run(
+        ["promtool", *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@needs_promtool
+def test_promtool_takes_the_rules() -> None:
+    status, said = promtool(
+        "check", "rules", "--lint=all", "--lint-fatal", str(RULES), cwd=RULES.parent
+    )
+    assert status == 0 and f"SUCCESS: {len(ALERTS)} rules found" in said, said
+
+
+@needs_promtool
+def test_alerts_fire_when_they_should(tmp_path: Path) -> None:
+    """In Prometheus' own evaluation, over made-up series; and a rule that never fires is found."""
+    status, said = promtool("test", "rules", RULE_TESTS.name, cwd=RULES.parent)
+    assert status == 0, said
+    shutil.copy(RULE_TESTS, tmp_path)
+    for name in ALERTS:
+        spoilt = [{**rule, "for": "99h"} if rule["alert"] == name else rule for rule in rules()]
+        text = yaml.safe_dump({"groups": [{"name": "penstock", "rules": spoilt}]})
+        (tmp_path / RULES.name).write_text(text, encoding="utf-8")
+        assert promtool("test", "rules", RULE_TESTS.name, cwd=tmp_path)[0] != 0, name
+
+
+def test_every_alert_is_tried() -> None:
+    text = RULE_TESTS.read_text(encoding="utf-8")
+    assert [name for name in ALERTS if name not in text] == []
+
+
 @pytest.mark.parametrize("name", ALERTS)
 def test_what_an_alert_reads_is_there(name: str, series: Series) -> None:
     [expression] = [rule["expr"] for rule in rules() if rule["alert"] == name]
@@ -297,5 +343,5 @@ def test_the_alerts_see_a_queue_without_consumers_and_full_windows(managed: Mana
 
 def test_the_rules_are_where_the_readme_says() -> None:
     readme = Path(REPOSITORY / "packaging" / "README.md").read_text(encoding="utf-8")
-    for path in (GRAFANA, RULES):
+    for path in (GRAFANA, RULES, RULE_TESTS):
         assert path.relative_to(REPOSITORY / "packaging").as_posix() in readme
