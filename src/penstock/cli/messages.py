@@ -114,7 +114,9 @@ def move(
         if done == 0:
             break
     where = f"exchange '{exchange}'" if exchange else f"queue '{routing_key}'"
-    said = f"{amount(moved)} messages of queue '{bare}' in vhost '{vhost}' are moved to {where}"
+    what = "1 message of" if moved == 1 else f"{amount(moved)} messages of"
+    verb = "is" if moved == 1 else "are"
+    said = f"{what} queue '{bare}' in vhost '{vhost}' {verb} moved to {where}"
     broker.say({"said": said, "moved": moved})
 
 

@@ -99,9 +99,11 @@ def _published(
 
 
 def _own(properties: Properties) -> Properties:
+    """Without what its queue says of it, and without a user that is another one's name: whoever
+    moves a message has published it then, and the broker would refuse his channel."""
     headers = properties.headers
-    if not headers or OF_ITS_QUEUE not in headers:
+    if headers and OF_ITS_QUEUE in headers:
+        headers = {key: one for key, one in headers.items() if key != OF_ITS_QUEUE}
+    elif properties.user_id is None:
         return properties
-    return replace(
-        properties, headers={key: one for key, one in headers.items() if key != OF_ITS_QUEUE}
-    )
+    return replace(properties, headers=headers, user_id=None)

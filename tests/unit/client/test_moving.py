@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.client import moving
 from penstock.client.io_blocking import Channel, connect
 from penstock.client.moving import PIECE, Moved, move_messages
@@ -66,3 +67,27 @@ def test_one_that_feeds_its_own_queue_comes_to_an_end(channel: Channel) -> None:
     channel.declare_exchange("round", "fanout")
     channel.bind_queue("from", "round")
     assert move_messages(channel, "from", "round", None, 10_000) == Moved(MANY, MANY)
+
+
+def test_a_message_of_another_user_moves_without_his_name(broker: Broker, channel: Channel) -> None:
+    """The broker refuses whoever publishes in another one's name, and closes his channel."""
+    hashed = hash_password("secret-of-writer", bytes(4))
+    about = {"password_hash": hashed, "hashing_algorithm": SHA256}
+    broker.ask("users", do="add", name="writer", tags=[], **about)
+    broker.ask(
+        "permissions", do="set", user="writer", vhost="/", configure=".*", write=".*", read=".*"
+    )
+    where = f"amqp://writer:secret-of-writer@{broker.host}:{broker.port}/%2F"
+    with connect(where) as other, connect(broker.url) as own:
+        writer = other.channel()
+        for name in ("his", "mine"):
+            writer.declare_queue(name)
+        writer.confirm_select()
+        for number in range(3):
+            writer.publish("", "his", b"%d" % number, Properties(user_id="writer", app_id="app"))
+        writer.wait_for_confirms()
+        assert move_messages(own.channel(), "his", "", "mine", 10) == Moved(3, 0)
+        found = writer.get("mine", no_ack=True)
+        assert found is not None and found.properties == Properties(app_id="app")
+        for name in ("his", "mine"):
+            writer.delete_queue(name)
