@@ -558,6 +558,9 @@ def test_a_record_is_taken_and_looked_at_as_the_past(managed: Managed, guest: Pe
     guest.do("delete-queue", vhost="/", name="then")
     record = f"/record?number={number}"
     assert "queue /then is not blocked" in guest.get(f"{record}&kind=queue&name=/then").text
+    # The map of then has that queue, and leads to the record's own answers.
+    drawn = html.unescape(guest.get(f"{record}&window_s=600").text)
+    assert f"/record?number={number}&kind=queue&name=%2Fthen" in drawn
     found = decode_packed(guest.get(f"/record/file?number={number}").data)
     answer = ask_why(found.history, Question("queue", "/then"))
     assert answer.text in html.unescape(guest.get(f"{record}&kind=queue&name=/then").text)

@@ -241,7 +241,7 @@ def answering(history: FlightHistory, question: Question) -> Generator[float, No
         raise OperatorError(
             f"window of {question.window_s:g} s: must be above 0 and at most {WINDOW_S_MAX:g}"
         )
-    look = yield from history.looking(question.window_s, _until_ns(history, question.ago_s))
+    look = yield from history.looking(question.window_s, until_ns(history, question.ago_s))
     node = look.windows.get(NODE)
     if node is not None and node.labels.get(ACCOUNTING) == "off":
         raise OperatorError(
@@ -276,14 +276,16 @@ def answering(history: FlightHistory, question: Question) -> Generator[float, No
     return answer
 
 
-def _until_ns(history: FlightHistory, ago_s: float) -> int | None:
+def until_ns(history: FlightHistory, ago_s: float) -> int | None:
+    """Where a window ends that ends `ago_s` before the newest round, None for that round. Raises:
+    OperatorError for a moment that the history does not have."""
     if ago_s == 0:
         return None
     newest_ns, oldest_ns = history.newest_ns(), history.oldest_ns()
     if newest_ns is None or oldest_ns is None:
         return None
-    until_ns = newest_ns - round(ago_s * NS_PER_S)
-    if ago_s < 0 or until_ns < oldest_ns:
+    end_ns = newest_ns - round(ago_s * NS_PER_S)
+    if ago_s < 0 or end_ns < oldest_ns:
         reach_s = (newest_ns - oldest_ns) / NS_PER_S
         raise OperatorError(f"{ago_s:g} s ago is not known; the history reaches {reach_s:g} s back")
-    return until_ns
+    return end_ns

@@ -9,12 +9,15 @@ from base64 import b64decode
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.explain.asking import Question, WhyAnswer, ask_why
-from penstock.explain.naming import Names
+from penstock.explain.asking import Question, WhyAnswer, ask_why, until_ns
+from penstock.explain.graph_extension import beyond
+from penstock.explain.naming import Names, named
 from penstock.explain.render import event_line
 from penstock.explain.summary import summary, whole_windows
 from penstock.management.broker_link import BrokerLink, Row
 from penstock.management.errors import HttpFault
+from penstock.management.pages.flow_map import FlowMap
+from penstock.management.pages.past_map import past_map
 from penstock.telemetry.record_file import FlightRecord, decode_packed
 
 OPENED_MAX: Final = 2
@@ -89,6 +92,11 @@ class Records:
         async with self._turn:
             return await asyncio.to_thread(ask_why, record.history, question)
 
+    async def map(self, record: FlightRecord, window_s: float, ago_s: float) -> FlowMap:
+        """What moved then, and what waited. Raises: OperatorError."""
+        async with self._turn:
+            return await asyncio.to_thread(_map, record, window_s, ago_s)
+
     async def told(self, record: FlightRecord) -> tuple[str, list[str]]:
         """The summary, and the last events, the newest first."""
         async with self._turn:
@@ -100,6 +108,15 @@ class Records:
     async def _part(self, number: int, offset: int) -> Row:
         request = {"op": "record", "do": "part", "number": number, "offset": offset}
         return await self._link.ask(request)
+
+
+def _map(record: FlightRecord, window_s: float, ago_s: float) -> FlowMap:
+    history = record.history
+    windows = named(beyond(history.over(window_s, until_ns(history, ago_s))))
+    told = ask_why(history, Question("publish", "", window_s, ago_s)).explanation
+    causes = told.get("causes", [])
+    assert isinstance(causes, list | tuple), "an explanation has some"
+    return past_map(windows, list(causes))
 
 
 def _told(record: FlightRecord) -> tuple[str, list[str]]:

@@ -32,6 +32,7 @@ async def record(visit: Visit) -> Response:
     window_s, ago_s = _seconds(visit, "window_s", 10), _seconds(visit, "ago_s", 0)
     found = await visit.shared.records.opened(number)
     answer = await visit.shared.records.why(found, Question(kind, name, window_s, ago_s))
+    drawn = await visit.shared.records.map(found, window_s, ago_s)
     told, lines = await visit.shared.records.told(found)
     oldest_ns = found.history.oldest_ns() or found.header.mono_ns
     return await visit.page(
@@ -41,6 +42,7 @@ async def record(visit: Visit) -> Response:
         since=_time(found.wall_at(oldest_ns)),
         until=_time(found.header.wall_ns),
         why={"explanation": answer.explanation, "text": answer.text},
+        map=drawn,
         summary=told,
         lines=lines,
         kind=kind,
