@@ -1,16 +1,21 @@
 """client/moving: a message leaves its queue only when it is confirmed where it goes."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.client import moving
+from penstock.client.errors import ClientError
 from penstock.client.io_blocking import Channel, connect
 from penstock.client.moving import PIECE, Moved, move_messages
 from penstock.protocol.properties import Properties
 from penstock.testing import Broker
+from tests.patience import until
 
 MANY = 2 * PIECE + 7
 
@@ -91,3 +96,41 @@ def test_a_message_of_another_user_moves_without_his_name(broker: Broker, channe
         assert found is not None and found.properties == Properties(app_id="app")
         for name in ("his", "mine"):
             writer.delete_queue(name)
+
+
+def test_nothing_is_lost_when_the_broker_is_killed_meanwhile(tmp_path: Path) -> None:
+    """What was on its way is in one of the queues, or in both."""
+    count = 8 * PIECE
+    lasting = Properties(delivery_mode=2)
+    with Broker(data=tmp_path / "kept") as broker:
+        with connect(broker.url) as connection:
+            channel = connection.channel()
+            for name in ("from", "to"):
+                channel.declare_queue(name, durable=True)
+            channel.confirm_select()
+            for number in range(count):
+                channel.publish("", "from", b"%d" % number, lasting)
+            channel.wait_for_confirms()
+        mover = Thread(target=moved_until_it_breaks, args=(broker.url,))
+        mover.start()
+        until(lambda: broker.queues()["to"].messages >= PIECE, "a piece is there")
+        broker.restart(is_killed=True)
+        mover.join()
+        with connect(broker.url) as connection:
+            channel = connection.channel()
+            found = {name: taken(channel, name) for name in ("from", "to")}
+    assert set(found["from"]) | set(found["to"]) == {b"%d" % number for number in range(count)}
+    assert len(found["to"]) == len(set(found["to"])), "each was published once"
+    assert len(set(found["from"]) & set(found["to"])) <= PIECE
+
+
+def moved_until_it_breaks(url: str) -> None:
+    with suppress(ClientError), connect(url) as connection:
+        move_messages(connection.channel(), "from", "", "to", 100_000)
+
+
+def taken(channel: Channel, queue: str) -> list[bytes]:
+    found: list[bytes] = []
+    while (one := channel.get(queue, no_ack=True)) is not None:
+        found.append(one.body)
+    return found
