@@ -129,7 +129,8 @@ def test_flower_shows_the_queues(managed: Managed, channel: Any, tmp_path: Path)
     try:
         until(is_shown, "Flower shows the queue", lambda: threading.Event().wait(0.3))
     finally:
-        flower.terminate()
+        # How it ends is not asked, and once it did not heed SIGTERM for a minute.
+        flower.kill()
         flower.wait(PATIENCE_S)
     channel.queue_delete("celery")
 

@@ -148,16 +148,9 @@ class StoreDurability(QueueDurability):
             request.count = charged
             request.bytes = bytes_
             request.uncharged_bytes = uncharged_bytes
-            self._offer(lane, request)
-
-    def _offer(self, lane: Lane, request: StoreRequest) -> None:
-        """What came out of `lane` goes to the store."""
-        request.queued_ns = self.store.line.turn_ns
-        commands = lane.commands
-        if commands is not None:
-            commands.took(len(request.messages))
-            request.commands = commands
-        self.store.offered(request)
+            request.queued_ns = self.store.line.turn_ns
+            request.commands = lane.commands
+            self.store.offered(request)
 
     def commands(self, lane: Lane) -> Commands | None:
         limit = self.soft_limit

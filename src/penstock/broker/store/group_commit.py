@@ -246,6 +246,8 @@ class GroupCommit(Actor):
         lane.uncharged_bytes += request.uncharged_bytes
         count: i64 = len(request.messages)
         self.gathering.unanswered += count
+        if request.commands is not None:
+            request.commands.took(count)
         if request.uncharged_bytes > 0:
             lane.free_count += count - request.count
         self.strategy.charge(lane, request.origin, request.count, request.bytes)
