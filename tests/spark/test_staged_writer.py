@@ -1,6 +1,7 @@
 """The exactly-once sink without a JVM: its writers' parts against a broker that is killed."""
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ pytest.importorskip("pyspark")
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
-from penstock.client.io_blocking import connect
+from penstock.client.io_blocking import Connection, connect
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.link import Wire
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("PENSTOCK_SINK_KILLS", "6"))
 """Of broker, worker and driver together; 60 take about a minute and a half."""
 TASK_ROWS = 150
+SEND_BUFFER_BYTES = 32_768
 REPLY_WAITS = 2
 """For the answer to the request that counts what is staged, on a busy machine."""
 
@@ -241,11 +243,19 @@ def test_staging_waits_for_room_only_and_not_for_an_answer_that_nobody_gives(
         waits.append((timeout_ms, wire.wants_write()))
         return wait(wire, timeout_ms)
 
+    begin = Wire.__init__
+
+    def narrow(wire: Wire, connection: Connection, number: int) -> None:
+        """However fast the broker reads, not all of a run fits in its socket at once."""
+        begin(wire, connection, number)
+        wire._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+
     with queue_at(penstock_url) as (_, queue):
         options = sink(penstock_url, queue, maxStagedBytes="64m")
+        monkeypatch.setattr(Wire, "__init__", narrow)
         monkeypatch.setattr(Wire, "_wait", recorded)
-        identity = stage(options, [bytes(10_240)] * 4000, 0)
-        monkeypatch.setattr(Wire, "_wait", wait)
+        identity = stage(options, [bytes(10_240)] * 300, 0)
+        monkeypatch.undo()
         roll_back(options, StagedBatch("job", 0), [identity])
     assert any(is_for_room for timeout_ms, is_for_room in waits if timeout_ms > 0.0)
     # The last one waits for the answer that tells how many there were.
