@@ -140,6 +140,33 @@ class ShrinksWithoutSwap(Leads):
     leading_kind = _ShrinksAlone
 
 
+class _LeavesMirrorsOut(Leading):
+    def in_sync_now(self) -> frozenset[str]:
+        now_ms = max([0, *(one.heard_ms for one in self.progress.values())])
+        return super().in_sync_now() & frozenset(self.next_in_sync(now_ms))
+
+
+class LeavesMirrorsOutWithoutSwap(Leads):
+    """Mirrored queues go on without one that is late before the coordinator has said yes."""
+
+    leading_kind = _LeavesMirrorsOut
+
+
+class _TakesMirrorsEarly(Leading):
+    def next_in_sync(self, now_ms: int) -> tuple[str, ...]:
+        found = super().next_in_sync(now_ms)
+        if not self.is_mirrored or self.pending is not None:
+            return found
+        linked = {name for name, one in self.progress.items() if one.session}
+        return tuple(sorted({*found, *(linked & self.config.voters.keys())}))
+
+
+class TakesMirrorsThatLackSome(Leads):
+    """Who is connected is in sync, though it has not everything on its disk yet."""
+
+    leading_kind = _TakesMirrorsEarly
+
+
 class ConfirmsAfterAPause(Member):
     """A leader that was stopped reads what has come before it asks whether it still leads."""
 
@@ -338,7 +365,7 @@ class _SkipsGaps(Following):
 
 
 class _LeadsOverGaps(Leading):
-    def _give_up(self, peer: str, one: object) -> None:
+    def _give_up(self, peer: str, one: object, now_ms: int) -> None:
         progress = self.progress[peer]
         base = self.replica.ring.base
         if base is not None:
@@ -430,6 +457,8 @@ BUGS: list[tuple[type[Member] | type[SimNode], tuple[str, ...], str]] = [
     (AttachesHalfEntries, (), ""),
     (LeadsWithHalfEntries, HALVES, "majority"),
     (ShrinksWithoutSwap, LINKS, "all"),
+    (LeavesMirrorsOutWithoutSwap, LINKS, "majority"),
+    (TakesMirrorsThatLackSome, (), "majority"),
     (ConfirmsAfterAPause, ("pause",), ""),
     (ElectsAShorterLog, (), ""),
     (ElectsByAMinority, (), ""),

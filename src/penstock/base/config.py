@@ -304,5 +304,6 @@ class Config:
     cluster_election_ms: int = limits.CLUSTER_ELECTION_MS.default
     cluster_link_grace_ms: int = limits.CLUSTER_LINK_GRACE_MS.default
     cluster_disk_stall_ms: int = limits.CLUSTER_DISK_STALL_MS.default
+    cluster_in_sync_ms: int = limits.CLUSTER_IN_SYNC_MS.default
     cluster_retention_bytes: int = limits.CLUSTER_RETENTION_BYTES.default
     cluster_resync_backlog_bytes: int = limits.CLUSTER_RESYNC_BACKLOG_BYTES.default

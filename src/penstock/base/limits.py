@@ -533,6 +533,9 @@ CLUSTER_LINK_GRACE_MS: Final = Limit(300, 0, 60_000, "milliseconds without a lin
     KEY, "replication/member", "the leader is suspected; at once when its port refuses")
 CLUSTER_DISK_STALL_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", KEY,
     "replication/leading", "a leader whose disk ends nothing gives leadership up")
+CLUSTER_IN_SYNC_MS: Final = Limit(5000, 100, 600_000,
+    "milliseconds in which a member that is in sync has not on its disk what it was sent",
+    KEY, "replication/leading", "it is in sync no more, and mirrored queues go on without it")
 CLUSTER_RETENTION_BYTES: Final = Limit(67_108_864, 65_536, 68_719_476_736,
     "bytes of committed entries that a member keeps in memory", KEY, "replication/ring",
     "the oldest are given up; a follower that needs them is copied anew")

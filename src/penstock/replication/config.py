@@ -23,7 +23,8 @@ class ClusterConfig(Struct, frozen=True):
     leader: who leads; while electing, who campaigns; when resigned, who led.
     voters: identity of the directory by name.
     mode: what a commit waits for, a majority of voters or all that are in sync.
-    in_sync: in the mode all, the voters that hold everything committed.
+    in_sync: the voters that hold everything committed, and that mirrored queues wait for; nobody
+    in the mode majority without such queues.
     forgotten: names by identity of members that may not come back.
     prefer: who should lead next where several would do.
     led_by: who led last, or leads.

@@ -1,6 +1,6 @@
 """A leader's books: who has what on its disk, what is committed, who may attach from where."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -16,16 +16,19 @@ FRAME_BYTES = 1_048_576
 
 
 class Progress:
-    """One follower. identity: of its directory; session: of its attach, 0 when it is not attached;
-    asked_session: of the last one it has asked for; sent_seq: last entry sent; acked_seq: where
-    what is under way to it begins; persisted_seq: last entry on its disk; is_whole: whether that
-    counts; disk_ms: how long its disk takes, as it said last; timed_seq, timed_ms: an entry that is
-    being timed, and when it was sent; answer_ms: how long the last one of these took."""
+    """One follower. identity: of its directory; session: of its attach, 0 when it is not attached,
+    since detached_ms; asked_session: of the last one it has asked for; sent_seq: last entry sent;
+    acked_seq: where what is under way to it begins; persisted_seq: last entry on its disk;
+    is_whole: whether that counts; wants_copy: it has to be copied, and is in sync as long as the
+    coordinator says so; disk_ms: how long its disk takes, as it said last; timed_seq, timed_ms: an
+    entry that is being timed, and when it was sent; answer_ms: how long the last one of these
+    took."""
 
     __slots__ = (
         "acked_seq",
         "answer_ms",
         "asked_session",
+        "detached_ms",
         "disk_ms",
         "heard_ms",
         "identity",
@@ -35,15 +38,22 @@ class Progress:
         "session",
         "timed_ms",
         "timed_seq",
+        "wants_copy",
     )
 
     def __init__(self, now_ms: int) -> None:
         self.heard_ms = now_ms
         self.asked_session = 0
         self.identity = ""
-        self.detach()
+        self.session = 0
+        self.detached_ms = now_ms
+        self.wants_copy = False
+        self.detach(now_ms)
 
-    def detach(self) -> None:
+    def detach(self, now_ms: int) -> None:
+        """It is sent nothing any more, until it attaches again."""
+        if self.session != 0:
+            self.detached_ms = now_ms
         self.session = 0
         self.sent_seq = 0
         self.acked_seq = 0
@@ -83,10 +93,23 @@ class FollowerWait(Struct, frozen=True):
     ms: int
 
 
+class NodeState(Struct, frozen=True):
+    """A voter, for the broker of a leader. seq: of the last entry on its disk, 0 where that does
+    not count; is_in_sync: mirrored queues wait for it; is_online: there is a link to it, or it
+    leads."""
+
+    name: str
+    seq: int
+    is_in_sync: bool
+    is_online: bool
+
+
 class Leading:
     """The member leads `epoch`, whose first entry has the number `first_seq`.
 
     pending: a configuration that is being swapped in; commits have to satisfy it, too.
+    is_mirrored: its broker has queues that wait for all who are in sync, so it is agreed on who is;
+    None: it has not said yet.
     is_ending: its broker has stopped; no copies are begun.
     """
 
@@ -112,6 +135,7 @@ class Leading:
         self.resyncing = ""
         self.is_serving = False
         self.is_ending = False
+        self.is_mirrored: bool | None = None
         # Followers whose copies are there and wait for a mark of the broker, by its number.
         self._mark = 0
         self._marks: dict[int, tuple[str, Attach]] = {}
@@ -165,9 +189,13 @@ class Leading:
         return ""
 
     def next_in_sync(self, now_ms: int) -> tuple[str, ...]:
-        """In the mode all: who is to be in sync, as it seems now."""
-        if self.config.mode != ALL or self.pending is not None:
+        """Who is to be in sync, as it seems now; nobody where nothing depends on it."""
+        if self.pending is not None:
             return self.config.in_sync
+        if self.config.mode != ALL and self.is_mirrored is None:
+            return tuple(one for one in self.config.in_sync if not self._wants_copy(one))
+        if self.config.mode != ALL and not self.is_mirrored:
+            return ()
         found = []
         for name in sorted(self.config.voters):
             one = self.progress.get(name)
@@ -176,13 +204,47 @@ class Leading:
             elif one is None:
                 continue
             elif name in self.config.in_sync:
-                lag = self.replica.ring.bytes_between(one.persisted_seq, self.replica.tail.seq)
-                is_slow = lag > self.bounds.retention_bytes
-                if not is_slow and now_ms - one.heard_ms <= self.timing.quorum_ms:
+                if not self._is_late(name, one, now_ms):
                     found.append(name)
             elif one.is_whole and one.persisted_seq >= max(self.commit_seq, self.first_seq):
                 found.append(name)
         return tuple(found)
+
+    def _is_late(self, name: str, one: Progress, now_ms: int) -> bool:
+        """Whether others wait for a member that is in sync no longer."""
+        timing = self.timing
+        if one.wants_copy:
+            return True
+        if one.session == 0:
+            grace_ms = timing.in_sync_ms if self.is_linked(name) else timing.link_grace_ms
+            return now_ms - one.detached_ms > grace_ms
+        if one.timed_seq and now_ms - one.timed_ms > timing.in_sync_ms:
+            return True
+        lag = self.replica.ring.bytes_between(one.persisted_seq, self.replica.tail.seq)
+        return lag > self.bounds.retention_bytes or now_ms - one.heard_ms > timing.quorum_ms
+
+    def _wants_copy(self, name: str) -> bool:
+        one = self.progress.get(name)
+        return one is not None and one.wants_copy
+
+    def in_sync_now(self) -> frozenset[str]:
+        """Who is, or may be by a change that is under way: mirrored queues wait for each."""
+        found = frozenset(self.config.in_sync)
+        return found if self.pending is None else found | frozenset(self.pending.in_sync)
+
+    def nodes(self) -> tuple[NodeState, ...]:
+        """Every voter, by name."""
+        in_sync = self.in_sync_now()
+        persisted = self._persisted()
+        return tuple(
+            NodeState(
+                name,
+                persisted.get(name, 0),
+                name in in_sync,
+                name == self.replica.name or self.is_linked(name),
+            )
+            for name in sorted(self.config.voters)
+        )
 
     # -- followers -----------------------------------------------------------------------------
 
@@ -198,10 +260,11 @@ class Leading:
         if one is not None and disk_ms > 0:
             one.disk_ms = disk_ms
 
-    def link_lost(self, peer: str) -> None:
+    def link_lost(self, peer: str, now_ms: int) -> None:
+        """There is no link to a peer any more, or it begins anew."""
         one = self.progress.get(peer)
         if one is not None:
-            one.detach()
+            one.detach(now_ms)
         if self.resyncing == peer:
             self.resyncing = ""
         self._marks.pop(self._mark_of(peer), None)
@@ -221,7 +284,7 @@ class Leading:
         one.asked_session = frame.session
         # Who asks again only because a mark takes its time keeps that mark.
         mark = self._mark_of(peer) if frame.is_copied else 0
-        self.link_lost(peer)
+        self.link_lost(peer, now_ms)
         how = self.decision(peer, frame)
         if how == STREAM and frame.is_copied:
             self.resyncing = peer
@@ -260,8 +323,15 @@ class Leading:
         """STREAM when the follower's directory is one of this log's, and all behind it is here."""
         may_stream = frame.is_whole or frame.is_copied
         is_exact = frame.open_epoch in (0, self.epoch)
-        if may_stream and is_exact and self.replica.ring.reaches(frame.position):
+        one = self.progress[peer]
+        can_stream = may_stream and is_exact and self.replica.ring.reaches(frame.position)
+        is_counted = self.config.mode != ALL and peer in self.in_sync_now()
+        one.wants_copy = is_counted and not can_stream
+        if can_stream:
             return STREAM
+        if one.wants_copy:
+            # A copy makes a mixture of it, and who is in sync holds all that is confirmed.
+            return WAIT
         # Each resync makes a whole copy of what is committed a mixture: one at a time. Voters go
         # first, as soon as they ask.
         return WAIT if self.is_ending or self.resyncing not in ("", peer) else RESYNC
@@ -298,7 +368,7 @@ class Leading:
                 entries = ring.behind(one.sent_seq, FRAME_BYTES)
                 if previous is None or not entries:
                     # It was too slow for what is kept here. It will ask, and be copied.
-                    self._give_up(peer, one)
+                    self._give_up(peer, one, now_ms)
                     break
                 frame = Entries(self.epoch, one.session, previous, self.commit_seq, entries)
                 self.replica.actions.append(Send(peer, frame))
@@ -306,10 +376,10 @@ class Leading:
                 if not one.timed_seq:
                     one.timed_seq, one.timed_ms = one.sent_seq, now_ms
 
-    def _give_up(self, peer: str, one: Progress) -> None:
+    def _give_up(self, peer: str, one: Progress, now_ms: int) -> None:
         end = self.replica.tail
         answer = Attached(self.epoch, one.session, WAIT, end, end)
-        one.detach()
+        one.detach(now_ms)
         self.replica.actions.append(Send(peer, answer))
 
     # -- the commit point ----------------------------------------------------------------------
@@ -350,12 +420,21 @@ class Leading:
         soonest first: a majority waits for that one. () when everything is committed."""
         if self.commit_seq >= self.replica.position.seq:
             return ()
-        config = self.config
-        needed = config.in_sync if config.mode == ALL else config.voters
+        needed = self.config.in_sync if self.config.mode == ALL else self.config.voters
+        return self._lacking(needed, self.commit_seq + 1, now_ms)
+
+    def mirror_waits(self, now_ms: int) -> tuple[FollowerWait, ...]:
+        """Who is in sync and lacks what is committed: mirrored queues wait for each of them."""
+        if not self.is_mirrored:
+            return ()
+        return self._lacking(sorted(self.in_sync_now()), self.commit_seq, now_ms)
+
+    def _lacking(self, names: Iterable[str], seq: int, now_ms: int) -> tuple[FollowerWait, ...]:
+        """Those of `names` that have not the entry `seq` on their disks, and why."""
         found = []
-        for name in needed:
+        for name in names:
             one = self.progress.get(name)
-            if one is None or (one.is_whole and one.persisted_seq > self.commit_seq):
+            if one is None or (one.is_whole and one.persisted_seq >= seq):
                 continue
             if not self.is_linked(name):
                 found.append(FollowerWait(name, AWAY, now_ms - one.heard_ms))

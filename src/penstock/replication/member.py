@@ -147,7 +147,7 @@ class Member:
         self._number = 0
         self._read_ms = now_ms
         started = msgspec.structs.replace(self.replica.state, starts=state.starts + 1)
-        self.replica.persist(started, self._nothing)
+        self.replica.persist(started, lambda: None)
         self.actions.append(ReadConfig())
 
     # -- what it is ----------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class Member:
             self._refused.add(peer)
         self.following.link_lost(peer)
         if self.leading is not None:
-            self.leading.link_lost(peer)
+            self.leading.link_lost(peer, self._now_ms)
 
     def received(self, peer: str, frame: Frame, now_ms: int) -> None:
         """A frame of a peer."""
@@ -436,6 +436,12 @@ class Member:
         if self.leading is not None:
             self.leading.marked(number)
 
+    def mirrored(self, is_mirrored: bool, now_ms: int) -> None:
+        """Whether the leader's broker has mirrored queues, which wait for all who are in sync."""
+        self._at(now_ms)
+        if self.leading is not None:
+            self.leading.is_mirrored = is_mirrored
+
     def local_stalled(self, stalled_ms: int, now_ms: int) -> None:
         """A job of the leader's disk has been under way for so long."""
         self._at(now_ms)
@@ -582,7 +588,7 @@ class Member:
         is_whole = self._is_voter(config)
         self.replica.forget_history()
         joined = msgspec.structs.replace(state, cluster_id=config.cluster_id, is_whole=is_whole)
-        self.replica.persist(joined, self._nothing)
+        self.replica.persist(joined, lambda: None)
 
     def _is_voter(self, config: ClusterConfig) -> bool:
         return config.voters.get(self.name) == self.replica.state.identity
@@ -751,9 +757,6 @@ class Member:
         if not self._is_closed:
             self._is_closed = True
             self.actions.append(Closed())
-
-    def _nothing(self) -> None:
-        """What follows a state that nothing waits for."""
 
     # -- elections -----------------------------------------------------------------------------
 

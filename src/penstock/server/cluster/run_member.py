@@ -110,6 +110,7 @@ def _timing(config: Config) -> Timing:
         quorum_ms=config.cluster_quorum_ms,
         election_ms=config.cluster_election_ms,
         disk_stall_ms=config.cluster_disk_stall_ms,
+        in_sync_ms=config.cluster_in_sync_ms,
         link_grace_ms=config.cluster_link_grace_ms,
     )
 

@@ -26,6 +26,8 @@ class SimChild:
         self._pipe_ns = 0
         # Recovery takes a moment, and writes.
         self._later(self.world.dice.between(2, 30), self._work)
+        is_mirrored = self.world.is_mirrored
+        self._later(1, lambda: node.member.mirrored(is_mirrored, node.now_ms()))
 
     def _later(self, delay_ms: float, action: "object") -> None:
         assert callable(action), "because it is done later"

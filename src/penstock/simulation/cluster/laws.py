@@ -30,16 +30,18 @@ class Reign:
 
 
 class ClusterLaws:
-    """truth: the epochs of everything that was confirmed, by number. history: what a directory
-    looks like at a position."""
+    """truth: the epochs of everything that was confirmed, by number; mirrored: of that what a
+    mirrored queue may have confirmed. history: what a directory looks like at a position."""
 
     def __init__(self, world: "ClusterWorld") -> None:
         self.world = world
         self.reigns: dict[int, Reign] = {}
         self.truth: list[int] = []
+        self.mirrored: list[int] = []
         self.history: dict[Position, int] = {}
         self.confirms = 0
         self._steps = 0
+        self._in_sync: tuple[str, ...] = ()
 
     def log_at(self, position: Position) -> list[int]:
         """The log that ends at `position`."""
@@ -184,6 +186,7 @@ class ClusterLaws:
             and node.disk.is_idle
         ):
             self._is_at(node, "follows")
+        self._mirrors(node)
         self._steps += 1
         if self._steps % EVERY == 0:
             self.look_at_all()
@@ -195,8 +198,40 @@ class ClusterLaws:
             f"{node.name} {doing} at {node.slot}, and its directory is another one than was there",
         )
 
+    def _mirrors(self, node: "SimNode") -> None:
+        """What a leader's broker confirms of mirrored queues: all who are in sync, as etcd has it,
+        hold it."""
+        config = self.world.store.config
+        if self.mirrored and config is not None and config.in_sync != self._in_sync:
+            self._in_sync = config.in_sync
+            self._mirrors_hold("a leader")
+        leading = node.member.leading
+        if leading is None or not leading.is_mirrored:
+            return
+        waited = [one.seq for one in leading.nodes() if one.is_in_sync]
+        seq = min([leading.commit_seq, *waited]) if waited else 0
+        if seq > len(self.mirrored):
+            self.mirrored = self.log_at(Position(leading.epoch, seq))
+            self._mirrors_hold(node.name)
+
+    def _mirrors_hold(self, told: str) -> None:
+        config = self.world.store.config
+        assert config is not None, "because somebody leads"
+        lacking = [
+            name
+            for name in config.in_sync
+            if name in config.voters and not self._holds(name, config.voters[name], self.mirrored)
+        ]
+        self._hold(
+            not lacking,
+            f"{told} has confirmed {len(self.mirrored)} entries of mirrored queues, and {lacking} "
+            f"of {list(config.in_sync)}, which are in sync, have not all of them",
+        )
+
     def look_at_all(self) -> None:
         """What was confirmed is where it can be elected."""
+        if self.mirrored:
+            self._mirrors_hold("a leader")
         config = self.world.store.config
         if config is None or not self.truth:
             return

@@ -37,7 +37,8 @@ class ClusterFailed(AssertionError):
 @dataclass(slots=True)
 class ClusterSetting:
     """What a run is made of. nodes: 0: 3 or 5 as the seed says; member: the class, for bugs that
-    are planted; kinds: of trouble, () for what the seed draws; trouble_s: for how long."""
+    are planted; kinds: of trouble, () for what the seed draws; trouble_s: for how long;
+    is_mirrored: in the mode majority, brokers have mirrored queues; None: every third seed."""
 
     nodes: int = 0
     mode: str = ""
@@ -45,6 +46,7 @@ class ClusterSetting:
     node: type[SimNode] = SimNode
     kinds: tuple[str, ...] = ()
     trouble_s: float = 5.0
+    is_mirrored: bool | None = None
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class ClusterReport:
     frames: int = 0
     entries: int = 0
     confirms: int = 0
+    mirrored: int = 0
     epochs: int = 0
     leaders: int = 0
     resyncs: int = 0
@@ -76,6 +79,7 @@ class ClusterWorld:
         election_ms=500,
         disk_stall_ms=1500,
         link_grace_ms=80,
+        in_sync_ms=600,
         promise_wait_ms=120,
         hand_over_ms=300,
         retry_ms=250,
@@ -100,6 +104,9 @@ class ClusterWorld:
         count = setting.nodes or self.dice.one_of((3, 3, 5))
         self.nodes_max = count + 2
         self.mode = setting.mode or self.dice.one_of((MAJORITY, MAJORITY, MAJORITY, ALL))
+        mirrored = setting.is_mirrored
+        is_drawn = seed % 3 == 0 if mirrored is None else mirrored
+        self.is_mirrored = is_drawn and self.mode == MAJORITY
         self.pace_ms = self.dice.one_of((40, 120, 400))
         self.copy_ms = self.dice.one_of((5, 30, 80))
         self.trouble_ms = self.dice.one_of((150, 400, 1000, 2000))
@@ -265,6 +272,7 @@ class ClusterWorld:
             and config.voters.keys() == self.nodes.keys()
             and all(node.is_up and node.state.is_whole for node in self.nodes.values())
             and leader.member.commit_seq == leader.slot.seq
+            and (not self.is_mirrored or set(config.in_sync) == self.nodes.keys())
             and len({node.directory.digest for node in self.nodes.values()}) == 1
         )
 
@@ -273,6 +281,7 @@ class ClusterWorld:
         report.frames = self.network.frames
         report.entries = len(self.laws.truth)
         report.confirms = self.laws.confirms
+        report.mirrored = len(self.laws.mirrored)
         report.epochs = max(self.laws.reigns)
         report.leaders = len(self.laws.reigns)
         report.troubles = self.nemesis.counts
