@@ -11,11 +11,9 @@ import pytest
 
 FOLDER = Path(__file__).parent
 LAST = 120
-NEEDS_MIRRORS = frozenset((46, 47))
-"""Mirrored queues, which are not there yet."""
 TWO_FORMS = frozenset((
-    5, 8, 9, 12, 13, 18, 19, 26, 27, 29, 33, 34, 37, 49, 50, 61, 66, 69, 70, 71, 74, 79, 82, 85, 86,
-    89, 105, 109, 113,
+    5, 8, 9, 12, 13, 18, 19, 26, 27, 29, 33, 34, 37, 46, 47, 49, 50, 61, 66, 69, 70, 71, 74, 79, 82,
+    85, 86, 89, 105, 109, 113,
 ))  # fmt: skip
 """Where RabbitMQ does one thing [R] and our default another [N]. What is said of RabbitMQ 1.8 alone
 (55, 57, 58, 62) has one form: no profile emulates that."""
@@ -70,13 +68,8 @@ def forms_by_number() -> dict[int, set[str]]:
 
 
 def test_every_number_has_a_test() -> None:
-    missing = sorted(set(range(1, LAST + 1)) - NEEDS_MIRRORS - forms_by_number().keys())
+    missing = sorted(set(range(1, LAST + 1)) - forms_by_number().keys())
     assert not missing, f"no test_scenario_NN in tests/spec for {missing}"
-
-
-def test_what_waits_for_mirrors_is_still_missing() -> None:
-    there = sorted(NEEDS_MIRRORS & forms_by_number().keys())
-    assert not there, f"take {there} off the list of what waits for mirrors"
 
 
 def test_there_are_no_other_numbers() -> None:

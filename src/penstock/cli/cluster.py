@@ -79,6 +79,11 @@ def _show_status(answer: ClusterAnswer) -> None:
     click.echo("")
     rows = [_status_row(answer, one) for one in answer.nodes]
     show(console(), table(STATUS_COLUMNS, rows))
+    if answer.is_mirrored:
+        synced = [one.name for one in answer.nodes if one.is_in_sync]
+        late = [one.name for one in answer.nodes if one.is_voter and not one.is_in_sync]
+        without = f"; without {', '.join(late)}" if late else ""
+        click.echo(f"mirrored queues are in sync on {', '.join(synced)}{without}")
     for one in answer.nodes:
         if not one.is_online and one.fault:
             click.echo(f" ! node {one.name}: {printable(one.fault)}")

@@ -69,6 +69,12 @@ def advise(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[str, .
             f"{cause.detail}",
             "what is confirmed has to be on the disks of a majority: more credit will not help",
         )
+    if cause.reason == "mirror":
+        return (
+            "look at the disk of that node and at the link to it, penstock cluster status: "
+            f"{cause.detail}",
+            "a mirror that stays late is left out by itself; or take it out of ha-params",
+        )
     if cause.reason in ("stuck", "slow"):
         return _about_mailbox(cause, who)
     if cause.reason == "credit":

@@ -30,6 +30,7 @@ _AT_ROOT: Final = {
     "lag": "is too far behind",
     "disk": "waits for the disk",
     "replica": "waits for other nodes of the cluster",
+    "mirror": "waits for mirrors",
     "room": "waits for room on the disk",
     "socket": "waits for its peer to read",
     "stuck": "does not take its messages",

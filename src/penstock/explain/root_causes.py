@@ -50,6 +50,8 @@ SYNC_NOW_NS: Final = "sync_now_ns"
 """In numbers of a store: how long the sync under way has taken; absent without one."""
 REPLICAS: Final = "replicas"
 """In labels of a store of a cluster: which followers it waits for, and why."""
+MIRRORS: Final = "mirrors"
+"""In labels of a store, and of a queue whose messages wait: which mirrors are late, and why."""
 _ALARM: Final = "alarm:disk"
 
 
@@ -143,6 +145,9 @@ def name_cause(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[str, str
         return LETTERS, letters_detail(window)
     if kind in ("consumer", "consumers"):
         return consumer_label(window), consumer_detail(window, windows)
+    late = _late_mirrors(stay, gate, window, windows)
+    if late:
+        return "mirror", late
     stops, held_ns = _stops_of(stay, windows)
     if kind == "queue" and gate not in OF_CONSUMERS and does_not_take(window):
         if not _is_short(stops, held_ns) and processor_share(windows) < BUSY_LOOP_SHARE:
@@ -155,6 +160,15 @@ def name_cause(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[str, str
         share = percent(processor_share(windows))
         return "cpu", f"the broker is busy {share} of the time with all its actors together"
     return found
+
+
+def _late_mirrors(
+    stay: Stay, gate: str, store: ActorWindow, windows: Mapping[str, ActorWindow]
+) -> str:
+    """What the mirrors of the queue wait for that the store holds, "" where none is late."""
+    queue = windows.get(stay.path[-1].who)
+    waits = "" if queue is None else queue.labels.get(MIRRORS, "")
+    return store.labels.get(MIRRORS, "") if gate == "mirror" else waits
 
 
 def does_not_take(window: ActorWindow) -> bool:

@@ -41,6 +41,7 @@ MARKS: Final = {
     "rate": "r",
     "flow": "f",
     "replica": "n",
+    "mirror": "m",
 }
 OTHER: Final = "o"
 FREE: Final = "─"

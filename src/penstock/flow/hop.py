@@ -33,7 +33,8 @@ KIND_NAMES: Final = ("connection_channel", "channel_queue", "queue_store")
 
 HELD_RATE: Final = 1
 HELD_PENDING: Final = 2
-HELD_REASONS: Final = ("", "rate", "pending")
+HELD_MIRROR: Final = 4
+HELD_REASONS: Final = ("", "rate", "pending", "", "mirror")
 """By HELD_*: what the sender's gate is closed for."""
 
 
@@ -218,7 +219,8 @@ class Hop(Deferred):
 
     def hold(self, rule: i64, peer: str) -> None:
         """Nothing more may be handed over, because of `peer`: by HELD_RATE its rate limit is used
-        up, by HELD_PENDING it has not answered for too many."""
+        up, by HELD_PENDING it has not answered for too
+        many, by HELD_MIRROR its mirrors have not."""
         if self.held & rule == 0:
             self.held |= rule
             self.is_closed = True

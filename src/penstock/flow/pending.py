@@ -1,4 +1,6 @@
-"""The soft limit of publishes that a replicated queue was handed and has not applied yet.
+"""What a channel has on its way to a replicated queue: the soft limit, and credit of mirrors.
+
+The soft limit bounds what a quorum queue was handed and has not applied yet:
 
     the sender hands over the (limit + 1)th   ->  its hop is closed for "pending"
     fewer than `limit` are pending            ->  it is open again
@@ -9,7 +11,11 @@ an owner that ends it: the store that answers, the queue that goes, or the chann
 RabbitMQ counts settles as commands, too, and there a settle may cross the limit without holding
 anybody, after which no publish ever does (8.2 H1). Here a settle is no command: it joins the next
 batch of the store whatever is pending, and nothing waits for it. So that hole is in no profile.
-Source: flow-semantics 8.1, 8.2, 16 (W12); seed S3; scenarios 77-82.
+
+A mirrored queue of RabbitMQ 3.5 costs its channel credit of a window of its own for each mirror,
+two a message: one for the channel's copy, one for the leader's. Mirrors take in the same order, so
+the one that is furthest behind decides, and one account does for all of them.
+Source: flow-semantics 2.6, 7, 8.1, 8.2, 16 (W12); seeds S1, S3; scenarios 46, 77-82.
 """
 
 from typing import Final
@@ -17,7 +23,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.limits import SOFT_LIMIT
-from penstock.flow.hop import HELD_PENDING, Hop
+from penstock.flow.hop import HELD_MIRROR, HELD_PENDING, Hop
 
 RABBITMQ_LIMIT: Final = 32
 """quorum_commands_soft_limit since RabbitMQ 3.8.4."""
@@ -82,3 +88,39 @@ class Commands:
         same, and nothing more is handed over."""
         self.is_over = True
         self.hop.let_on(HELD_PENDING, self.holder)
+
+
+class MirrorCredit(Commands):
+    """The same for a mirrored queue, whose mirrors give the windows of the hop once more. cost: of
+    one message; done: credit that was repaid and not yet given back."""
+
+    __slots__ = ("cost", "done")
+
+    def __init__(self, hop: Hop, holder: str, cost: int) -> None:
+        super().__init__(hop, holder, SoftLimit(0))
+        self.cost: i64 = cost
+        self.done: i64 = 0
+
+    def credit(self) -> i64:
+        """What the mirror that is furthest behind has left, negative after an overshoot."""
+        return self.hop.window - self.cost * self.pending() - self.done
+
+    def handed(self) -> None:
+        if self.hop.window > 0 and self.credit() <= 0 and not self.is_over:
+            self.hop.hold(HELD_MIRROR, self.holder)
+
+    def settled(self) -> None:
+        """What the queue has taken is not at its mirrors for that."""
+
+    def applied(self, count: i64) -> None:
+        self.taken -= count
+        assert self.taken >= 0, "each is taken once and applied once"
+        self.done += self.cost * count
+        if self.done >= self.hop.more_after:
+            self.done = self.done % self.hop.more_after if self.hop.more_after > 0 else 0
+        if self.credit() > 0:
+            self.hop.let_on(HELD_MIRROR, self.holder)
+
+    def ended(self) -> None:
+        self.is_over = True
+        self.hop.let_on(HELD_MIRROR, self.holder)

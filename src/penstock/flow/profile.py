@@ -60,6 +60,8 @@ class Profile:
     caps_passes: one pass is bounded by the window to the store, as from RabbitMQ 3.6.7 on;
     soft_limit: publishes of one channel on their way to one quorum queue above which the channel is
     held (seed S3, quorum_commands_soft_limit), 0 for none;
+    mirror_credits: what a message costs its channel for each mirror of its queue, out of the window
+    from channel to queue (seed S1; flow-semantics 2.6), 0 for nothing;
     broadcasts_flow: an alarm sends channel.flow to every channel, and holds nothing (seed S2);
     believes_deaths: x-death in what a client publishes is counted on when the message dies."""
 
@@ -80,6 +82,7 @@ class Profile:
     io_batch: int = 0
     caps_passes: bool = False
     soft_limit: int = 0
+    mirror_credits: int = 0
     believes_deaths: bool = False
     broadcasts_flow: bool = False
 
@@ -219,6 +222,7 @@ RABBITMQ_4: Final = Profile(
 RABBITMQ_35: Final = Profile(
     "rabbitmq-3.5", "credit", HopWindow(200, 50), HopWindow(200, 50), HopWindow(2000, 500),
     False, False, 0, _UNSENT, embed_below=4096, io_batch=2048, believes_deaths=True,
+    mirror_credits=2,
 )  # fmt: skip
 SYNDICATE: Final = Profile(
     "syndicate", "debt", _OFF, _OFF, _OFF, False, False, 0, 65_535, account_high_messages=100

@@ -29,6 +29,7 @@ _FIXES = {
     "unfinished": "its client begins messages that it does not end; let it end them",
     "alarm": "free the resource or raise its mark",
     "pending": "the replicas do not apply; see to their leader",
+    "mirror": "a mirror does not answer; see to its node, or take it out of the queue's policy",
 }
 
 Holds = Callable[[str], tuple[tuple[str, str], ...]]

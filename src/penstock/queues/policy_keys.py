@@ -11,6 +11,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.policy import shown
+from penstock.queues.mirror_rule import HA_MODES, MODE, PARAMS, check_mirrors
 from penstock.queues.rules import OVERFLOW_NAMES
 
 ALARM_ACTION: Final = "alarm-action"
@@ -59,12 +60,18 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _is_anything(value: object) -> bool:
+    """What a value may be depends on another key."""
+    return True
+
+
 def _is_filled_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
 _STREAMS: Final = "streams have no filters here"
 _QUORUM: Final = "all members of the cluster keep every durable queue"
+_SYNCED: Final = "every node of a cluster is brought up to date by itself, and none leads before"
 _CLASSIC: Final = "there is one kind of classic queue here"
 
 KEYS: Final[Mapping[str, PolicyKey]] = {
@@ -83,6 +90,16 @@ KEYS: Final[Mapping[str, PolicyKey]] = {
     ALARM_ACTION: PolicyKey(_one_of(*ALARM_ACTIONS), "alarm action", True),
     PARKED_FULL: PolicyKey(_one_of(*FULL_ACTIONS), "action for what cannot be parked", True),
     DEPTH_MARK: PolicyKey(_at_least(0), "depth mark in bytes", True),
+    MODE: PolicyKey(_one_of(*HA_MODES), "ha-mode value"),
+    PARAMS: PolicyKey(_is_anything, "ha-params value"),
+    "ha-sync-mode": PolicyKey(_one_of("automatic", "manual"), "ha-sync-mode", False, _SYNCED),
+    "ha-sync-batch-size": PolicyKey(_at_least(1), "ha-sync-batch-size", False, _SYNCED),
+    "ha-promote-on-shutdown": PolicyKey(
+        _one_of("always", "when-synced"), "ha-promote-on-shutdown", False, _SYNCED
+    ),
+    "ha-promote-on-failure": PolicyKey(
+        _one_of("always", "when-synced"), "ha-promote-on-failure", False, _SYNCED
+    ),
     "queue-mode": PolicyKey(_one_of("default", "lazy"), "queue-mode value", False, _CLASSIC),
     "queue-version": PolicyKey(_one_of(1, 2), "queue-version value", True, _CLASSIC),
     "max-in-memory-length": PolicyKey(_at_least(0), "maximum memory in bytes", True, _QUORUM),
@@ -114,6 +131,7 @@ def check_definition(name: str, definition: Mapping[str, object], is_operator: b
             raise OperatorError(
                 f"policy '{name}': {shown(value)} is not a valid {known.words} ({key})"
             )
+    check_mirrors(name, definition)
 
 
 def without_effect(definition: Mapping[str, object]) -> list[str]:

@@ -10,6 +10,7 @@ NS_PER_US: Final = 1_000
 _WAITS_FOR: Final = {
     "credit": "waits for credit from",
     "pending": "waits for replies from",
+    "mirror": "waits for mirrors of what it sent to",
     "confirms": "waits for confirms of",
     "unfinished": "waits with unfinished messages for memory of",
     "parked": "has publishes parked in",

@@ -21,6 +21,12 @@ GOOD: dict[str, tuple[object, ...]] = {
     "alarm-action": ("block", "nack", "close"),
     "parked-full": ("stop", "nack", "close"),
     "depth-mark": (0, 1, 10**12),
+    "ha-mode": ("all",),
+    "ha-params": (1, 3),
+    "ha-sync-mode": ("automatic", "manual"),
+    "ha-sync-batch-size": (1,),
+    "ha-promote-on-shutdown": ("always", "when-synced"),
+    "ha-promote-on-failure": ("always", "when-synced"),
     "queue-mode": ("default", "lazy"),
     "queue-version": (1, 2),
     "max-in-memory-length": (0,),
@@ -50,6 +56,12 @@ BAD: dict[str, tuple[object, ...]] = {
     "alarm-action": ("shout", True),
     "parked-full": ("block", True),
     "depth-mark": (-1, "10MB", True),
+    "ha-mode": ("some", 1, None),
+    "ha-params": (0, "2", True, ["a"]),
+    "ha-sync-mode": ("soon", True),
+    "ha-sync-batch-size": (0, "1"),
+    "ha-promote-on-shutdown": ("never",),
+    "ha-promote-on-failure": (True,),
     "queue-mode": ("eager",),
     "queue-version": (0, 3, True),
     "max-in-memory-length": (-1,),
@@ -65,6 +77,16 @@ BAD: dict[str, tuple[object, ...]] = {
 }
 
 
+# Keys that say something only beside another one.
+BESIDE: dict[str, dict[str, object]] = {
+    "ha-params": {"ha-mode": "exactly"},
+    "ha-sync-mode": {"ha-mode": "all"},
+    "ha-sync-batch-size": {"ha-mode": "all"},
+    "ha-promote-on-shutdown": {"ha-mode": "all"},
+    "ha-promote-on-failure": {"ha-mode": "all"},
+}
+
+
 def test_every_key_is_tried() -> None:
     assert GOOD.keys() == BAD.keys() == KEYS.keys()
 
@@ -72,14 +94,14 @@ def test_every_key_is_tried() -> None:
 @pytest.mark.parametrize("key", KEYS)
 def test_values_that_make_sense_are_taken(key: str) -> None:
     for value in GOOD[key]:
-        check_definition("p", {key: value}, False)
+        check_definition("p", {**BESIDE.get(key, {}), key: value}, False)
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_values_that_make_none_are_refused_by_name(key: str) -> None:
     for value in BAD[key]:
         with pytest.raises(OperatorError, match=f"policy 'p': .* is not a valid .*{key}"):
-            check_definition("p", {key: value}, False)
+            check_definition("p", {**BESIDE.get(key, {}), key: value}, False)
 
 
 def test_rabbitmqs_words() -> None:
@@ -88,7 +110,7 @@ def test_rabbitmqs_words() -> None:
         ({"message-ttl": "1"}, '"1" is not a valid message TTL'),
         ({"expires": 0}, "0 is not a valid queue expiry"),
         ({"overflow": "x"}, '"x" is not a valid overflow value'),
-        ({"ha-mode": "all"}, '[ha-mode: "all"] are not recognised policy settings'),
+        ({"ha-sync-mod": "all"}, '[ha-sync-mod: "all"] are not recognised policy settings'),
     ):
         with pytest.raises(OperatorError) as caught:
             check_definition("p", table, False)
@@ -103,6 +125,20 @@ def test_what_operators_may_say(key: str) -> None:
         return
     with pytest.raises(OperatorError, match="not recognised policy settings of an operator policy"):
         check_definition("p", table, True)
+
+
+def test_mirrors_are_said_in_words_that_go_together() -> None:
+    for table, words in (
+        ({"ha-params": 2}, "ha-params means nothing without ha-mode"),
+        ({"ha-sync-mode": "automatic"}, "ha-sync-mode means nothing without ha-mode"),
+        ({"ha-mode": "all", "ha-params": 2}, '2 is not a valid .*: ha-mode "all" takes none'),
+        ({"ha-mode": "exactly"}, 'ha-mode "exactly" takes a number of copies'),
+        ({"ha-mode": "nodes", "ha-params": []}, 'ha-mode "nodes" takes a list'),
+        ({"ha-mode": "nodes", "ha-params": ["a", 1]}, 'ha-mode "nodes" takes a list'),
+    ):
+        with pytest.raises(OperatorError, match=words):
+            check_definition("p", table, False)
+    check_definition("p", {"ha-mode": "nodes", "ha-params": ["rabbit@a"]}, False)
 
 
 def test_what_is_fixed_at_declaration_is_said_to_be() -> None:

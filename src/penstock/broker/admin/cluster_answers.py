@@ -9,7 +9,8 @@ class NodeRow(Struct):
     address, clients: where nodes, and clients, reach it. is_online: there is a link to it, or it
     answers itself; is_live: its lease in etcd is alive. persisted_seq, lag_entries, lag_bytes: how
     far it is, and behind its leader; -1 where only the leader knows. is_whole: it counts for
-    majorities; is_copied: it is being copied from the leader. fault: why there is no link.
+    majorities; is_copied: it is being copied from the leader; is_in_sync: mirrored queues wait for
+    it, and it has all they have confirmed, as etcd has it. fault: why there is no link.
     """
 
     name: str
@@ -26,6 +27,7 @@ class NodeRow(Struct):
     lag_bytes: int
     is_whole: bool
     is_copied: bool
+    is_in_sync: bool
     fault: str
 
 
@@ -36,7 +38,7 @@ class ClusterAnswer(Struct):
     majority has. is_serving: clients are served by this node's own broker; is_warm: its broker has
     imported everything, and would serve at once. etcd: where it is, or what is wrong with it.
     forwarded: clients whose bytes this node carries to the leader. quorum_critical: nodes that may
-    not be stopped now (node-is-quorum-critical).
+    not be stopped now (node-is-quorum-critical). is_mirrored: there are mirrored queues.
     """
 
     version: str
@@ -60,4 +62,5 @@ class ClusterAnswer(Struct):
     disk_stalled_ms: int
     words: str
     quorum_critical: list[str]
+    is_mirrored: bool
     nodes: list[NodeRow]

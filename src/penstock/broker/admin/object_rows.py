@@ -15,6 +15,7 @@ from penstock.base.clock import Clock
 from penstock.broker.actors.deliver import ChannelSink
 from penstock.broker.admin.definitions_export import plain_table
 from penstock.broker.admin.definitions_rows import Row
+from penstock.broker.admin.replica_rows import mirrors_of, replicas_of
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
@@ -277,8 +278,9 @@ def queue_row(broker: Broker, actor: QueueActor, windows: Windows, owner: str) -
     if owner:
         row["owner_pid_details"] = {"name": owner}
     if kind in ("quorum", "stream"):
-        here = broker.node_name
-        row |= {"leader": here, "members": [here], "online": [here]}
+        row |= replicas_of(broker)
+    else:
+        row |= mirrors_of(broker, actor)
     return row
 
 

@@ -27,7 +27,7 @@ from penstock.explain.consumer_causes import (
     SINGLE_ACTIVE,
     STILL_NS,
 )
-from penstock.explain.root_causes import FULL_STORE
+from penstock.explain.root_causes import FULL_STORE, MIRRORS
 from penstock.protocol.content import SHARED_BYTES, SharedMessage
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
@@ -212,6 +212,9 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     full_store = queue.full_store()
     if full_store != "":
         labels[FULL_STORE] = full_store
+    late = "" if queue.durability is None else queue.durability.late_mirrors()
+    if late:
+        labels[MIRRORS] = late
     note_paged(queue, numbers, labels)
     if queue.is_paused:
         labels[PAUSED] = "yes"

@@ -8,7 +8,7 @@ from penstock.broker.store.group_commit import GroupCommit
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_store import StreamStore
-from penstock.explain.root_causes import REPLICAS, SYNC_NOW_NS, WANTED
+from penstock.explain.root_causes import MIRRORS, REPLICAS, SYNC_NOW_NS, WANTED
 from penstock.storage.layout.files import SyncTotals
 from penstock.streams.log import NO_BOUND
 from penstock.telemetry.actor_window import DEBT, FULL_NS, SYNC_NS, SYNCS
@@ -54,6 +54,8 @@ def snapshot_of(
     labels = {"vhost": store.name}
     if broker.replicas:
         labels[REPLICAS] = broker.replicas
+    if broker.context.mirrors.words:
+        labels[MIRRORS] = broker.context.mirrors.words
     return ActorSnapshot(
         store.identity,
         "store",

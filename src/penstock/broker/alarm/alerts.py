@@ -2,6 +2,7 @@
 
     memory alarm, disk alarm    when one begins on this node
     memory forecast             when the memory alarm is near, see admin/alarm_watch
+    mirror out of sync          when mirrored queues go on without a node of the cluster
 An alert is sent at the end of the next round of snapshots, so that its `why memory` knows of it; of
 several in one round the first is the title. Then none is sent for a pause; those that come
 meanwhile are counted, and the next one says how many there were. Pure: server/recorder sends.

@@ -8,12 +8,14 @@ from typing import Final
 
 from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.disk import Disk
+from penstock.broker.actors.log import Log
 from penstock.broker.actors.syncing import SYNC_ALWAYS
 from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.paging_manager import PagingManager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.group_commit import StoreOwner
+from penstock.broker.store.mirrors import MirrorListener
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.transaction.transaction_manager import TransactionManager
 from penstock.broker.vhost.context import Context
@@ -29,6 +31,32 @@ from penstock.telemetry.events import ACTOR_UP
 
 MORE_HANDLES: Final = "close connections, or raise the limit of open files (ulimit -n)"
 SCARCE: Final = f"a batch waits until there are handles again: {MORE_HANDLES}"
+
+
+class _AllStores(MirrorListener):
+    """Mirrors are those of every store; that one is left out is said."""
+
+    __slots__ = ("alarms", "log", "stores")
+
+    def __init__(self, stores: dict[str, StoreActor], alarms: AlarmManager, log: Log) -> None:
+        self.stores = stores
+        self.alarms = alarms
+        self.log = log
+
+    def mirrors_moved(self) -> None:
+        for store in self.stores.values():
+            store.mirrors_moved()
+
+    def sync_changed(self, name: str, is_in_sync: bool) -> None:
+        if is_in_sync:
+            self.log.info(f"node '{name}' is in sync: mirrored queues wait for it")
+            return
+        text = (
+            f"node '{name}' is in sync no more: mirrored queues go on without it, and wait for it "
+            "again when it has caught up; see penstock cluster status"
+        )
+        self.log.warning(text)
+        self.alarms.tell("mirror out of sync", text)
 
 
 class StoreRegistry(StoreOwner):
@@ -51,6 +79,7 @@ class StoreRegistry(StoreOwner):
         self.sync_rule = SYNC_ALWAYS
         self.wait_ns = 0
         self._context = context
+        context.mirrors.listener = _AllStores(self.stores, alarms, context.log)
         self._alarms = alarms
         self._log = context.log
         self.meter = EarlyLook(context.dues, context.clock, WRITE_DIVISOR, WRITE_BYTES_MIN)
@@ -115,11 +144,15 @@ class StoreRegistry(StoreOwner):
 
     def keep(self, store: StoreActor, actor: QueueActor, index: QueueIndex) -> None:
         """The persistent messages of `actor` go to `store`, under `index`."""
+        context = self._context
         lane = store.join(actor, index)
-        durability = StoreDurability(store, lane, index, self._context.profile.embed_below)
+        durability = StoreDurability(store, lane, index, context.profile.embed_below)
         if is_quorum(actor.arguments):
             lane.keeps_all = True
-            durability.soft_limit = self._context.soft_limit
+            durability.soft_limit = context.soft_limit
+        elif context.mirrors.own:
+            durability.mirrors = context.mirrors
+            durability.policies_changed(actor)
         actor.durability = durability
         if self.paging is not None:
             self.paging.adopt(actor)

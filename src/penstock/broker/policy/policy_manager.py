@@ -64,6 +64,8 @@ class RuleManager:
         node's defaults ask for."""
         actor.takes_policies = True
         actor.applied = self._policies_of(actor)
+        if actor.durability is not None:
+            actor.durability.policies_changed(actor)
         if not actor.has_rules:
             return
         rules = self.rules_of(actor)
@@ -88,6 +90,8 @@ class RuleManager:
             return False
         actor.applied = applied
         actor.policies_changed()
+        if actor.durability is not None:
+            actor.durability.policies_changed(actor)
         if actor.has_rules:
             self.apply(actor, self.rules_of(actor))
         return True

@@ -57,6 +57,9 @@ class QueueDurability:
         """What a channel has under way over `lane` is counted here; None where nothing is."""
         return None
 
+    def policies_changed(self, actor: "QueueActor") -> None:
+        """Other policies apply to its queue `actor`."""
+
     def left(self, message: Message) -> None:
         """`message` has left the queue for good. Only for those with a place in the log."""
         raise NotImplementedError
@@ -77,6 +80,10 @@ class QueueDurability:
 
     def full_store(self) -> str:
         """The store's id while it finds the disk full, else ""."""
+        return ""
+
+    def late_mirrors(self) -> str:
+        """Which mirrors lack what the queue wants confirmed, and why; "" for none."""
         return ""
 
     def give_up(self) -> None:

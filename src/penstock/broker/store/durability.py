@@ -11,7 +11,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.broker.actors.lane import Lane
-from penstock.broker.queue.queue_actor import QueueDurability
+from penstock.broker.queue.queue_actor import QueueActor, QueueDurability
+from penstock.broker.store.mirrors import Mirroring, Mirrors
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.write_request import (
     FLAGS_AT,
@@ -21,10 +22,11 @@ from penstock.broker.store.write_request import (
     is_persistent,
 )
 from penstock.flow.account import Account
-from penstock.flow.pending import Commands, SoftLimit
+from penstock.flow.pending import Commands, MirrorCredit, SoftLimit
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import PERSISTENT
 from penstock.queues.consumers import Delivery
+from penstock.queues.mirror_rule import mirror_rule
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.stored import Stored
 
@@ -46,7 +48,8 @@ class StoreDurability(QueueDurability):
     already, and order on the disk is to be that of the queue; commits: transactions on their way to
     the disk, before which the queue takes nothing; is_arriving: what the queue takes now has its
     place in the log already; soft_limit: of what one channel may have on its way to a quorum queue,
-    None for others; unread: positions of what cannot be read, until somebody gives it up, bounded
+    None for others; mirrors: the nodes that policies may have it mirrored to, None for none;
+    unread: positions of what cannot be read, until somebody gives it up, bounded
     by the queue's messages."""
 
     __slots__ = (
@@ -58,6 +61,7 @@ class StoreDurability(QueueDurability):
         "is_lasting",
         "is_through",
         "lane",
+        "mirrors",
         "soft_limit",
         "store",
         "unread",
@@ -68,6 +72,7 @@ class StoreDurability(QueueDurability):
     ) -> None:
         self.store = store
         self.soft_limit: SoftLimit | None = None
+        self.mirrors: Mirrors | None = None
         self.lane = lane
         self.index = index
         self.embed_below: i64 = embed_below
@@ -154,7 +159,33 @@ class StoreDurability(QueueDurability):
 
     def commands(self, lane: Lane) -> Commands | None:
         limit = self.soft_limit
-        return None if limit is None else Commands(lane, self.lane.receiver, limit)
+        if limit is not None:
+            return Commands(lane, self.lane.receiver, limit)
+        mirrors = self.mirrors
+        if mirrors is None or mirrors.credits == 0 or self.lane.mirroring is None:
+            return None
+        return MirrorCredit(lane, self.lane.receiver, int(mirrors.credits))
+
+    def policies_changed(self, actor: QueueActor) -> None:
+        mirrors = self.mirrors
+        if mirrors is None:
+            return
+        rule = mirror_rule(actor.applied)
+        lane = self.lane
+        was_mirrored = lane.mirroring is not None
+        if rule is None:
+            self.store.forget_mirrors(lane)
+        else:
+            self.store.mirror(lane, Mirroring(mirrors, rule, actor.name))
+        is_mirrored = rule is not None
+        if is_mirrored == was_mirrored:
+            return
+        lane.keeps_all = is_mirrored
+        mirrors.counted(1 if is_mirrored else -1)
+        for sender in actor.lanes:
+            if sender.commands is not None:
+                sender.commands.ended()
+            sender.commands = self.commands(sender)
 
     def _is_embedded(self, message: Message) -> bool:
         below: i64 = self.embed_below
@@ -251,6 +282,12 @@ class StoreDurability(QueueDurability):
         start finds it again, until it is given up."""
         self.unread.extend(positions)
 
+    def late_mirrors(self) -> str:
+        mirroring = self.lane.mirroring
+        if mirroring is None or not self.lane.behind:
+            return ""
+        return mirroring.mirrors.words or ", ".join(mirroring.late(self.lane.behind[0].need))
+
     def full_store(self) -> str:
         return self.store.identity if self.store.is_full else ""
 
@@ -267,4 +304,6 @@ class StoreDurability(QueueDurability):
 
     def ended(self) -> None:
         """The queue is gone, and what it kept with it."""
+        if self.mirrors is not None and self.lane.mirroring is not None:
+            self.mirrors.counted(-1)
         self.store.drop(self.lane)

@@ -102,12 +102,13 @@ class GroupCommit(Actor):
     """name: of its virtual host; state: of the batch that was made last; pending: lanes with
     requests; open: requests in the batch that is being made; batch: what is under way, with its
     requests; mark: what the catalogue has to have before they are answered; withheld: requests on
-    the disk for whose queues it has not what withheld_mark says; safe: requests that are answered
-    piece by piece, from safe_head on; batch_bytes: of the batch under way; synced_count: messages
-    that were ever made safe; is_ending: it is called at the end of the present run;
-    is_appending: a request is in the batch that is being made in part only, so before `append_more`
-    has brought the rest nothing else joins, and the disk is not given it; gathering: whether a
-    batch waits for more, timer: for how long."""
+    the disk for whose queues it has not what withheld_mark says, of which mirrors have to have
+    withheld_need; mirrored_count: queues that have mirrors, is_moved: those have more since it was
+    looked at; safe: requests that are answered piece by piece, from safe_head on; batch_bytes: of
+    the batch under way; synced_count: messages that were ever made safe; is_ending: it is called at
+    the end of the present run; is_appending: a request is in the batch that is being made in part
+    only, so before `append_more` has brought the rest nothing else joins, and the disk is not given
+    it; gathering: whether a batch waits for more, timer: for how long."""
 
     __slots__ = (
         "batch",
@@ -118,7 +119,9 @@ class GroupCommit(Actor):
         "gathering",
         "is_appending",
         "is_ending",
+        "is_moved",
         "mark",
+        "mirrored_count",
         "name",
         "open",
         "owner",
@@ -135,6 +138,7 @@ class GroupCommit(Actor):
         "under_way",
         "withheld",
         "withheld_mark",
+        "withheld_need",
     )
 
     def __init__(
@@ -162,12 +166,15 @@ class GroupCommit(Actor):
         self.safe: list[WriteRequest] = []
         self.safe_head: i64 = 0
         self.mark: i64 = 0
+        self.mirrored_count: i64 = 0
         self.withheld_mark: i64 = 0
+        self.withheld_need: i64 = 0
         self.recheck = Timer(self._recheck)
         self.retry = Timer(self._retry)
         self.gathering = Gathering()
         self.timer = Timer(self._waited)
         self.is_ending = False
+        self.is_moved = False
         self.is_appending = False
         self.state = CommitState.FREE
         self.synced_count: i64 = 0
@@ -259,6 +266,8 @@ class GroupCommit(Actor):
     def turn(self, budget: i64) -> bool:
         if self.state is CommitState.FAILED:
             return False
+        if self.is_moved:
+            self.look_at_mirrors()
         self._answer_some()
         if self.is_appending:
             self.append_more()
@@ -394,6 +403,7 @@ class GroupCommit(Actor):
     def batch_done(self, batch: Job) -> None:
         """The batch that was under way is on the disk, as safe as the store's mode makes it."""
         requests = self.under_way
+        need: i64 = self.disk.needs() if self.mirrored_count > 0 else 0
         self.batch = None
         self.under_way = []
         self.batch_bytes = 0
@@ -406,9 +416,10 @@ class GroupCommit(Actor):
         if self.withheld or not self.owner.has(int(self.mark)):
             self.withheld.extend(requests)
             self.withheld_mark = self.mark
+            self.withheld_need = need
             self.answer_withheld()
         else:
-            self.answer(requests)
+            self.answer(requests if need == 0 else self.kept_back(requests, need))
         self.wake()
 
     def answer_withheld(self) -> None:
@@ -419,7 +430,16 @@ class GroupCommit(Actor):
             return
         requests = self.withheld
         self.withheld = []
-        self.answer(requests)
+        self.answer(self.kept_back(requests, self.withheld_need))
+
+    def kept_back(self, requests: list[WriteRequest], need: i64) -> list[WriteRequest]:
+        """Those of `requests`, which a cluster has with its entry `need`, that may be answered now;
+        a store of mirrored queues keeps some back."""
+        return requests
+
+    def look_at_mirrors(self) -> None:
+        """Answer what mirrors have by now, of some queues; it is woken if there are more."""
+        self.is_moved = False
 
     def _recheck(self, now_ns: int) -> None:
         """Looks whether batches that are on the disk may be answered now."""

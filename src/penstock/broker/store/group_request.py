@@ -38,6 +38,9 @@ class GroupRequest(StoreRequest):
         self.durabilities = durabilities
         self.store = store
 
+    def lanes(self) -> list[StoreLane]:
+        return [durability.lane for durability in self.durabilities]
+
     def append_to(self, log: MessageLog, now_ms: int) -> GroupAppend | None:
         for durability in self.durabilities:
             self.store.hasten(durability.lane)

@@ -13,6 +13,7 @@ from penstock.broker.actors.actor import Actor, Line
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.syncing import NONE, Syncing, SyncRule
 from penstock.broker.store.group_commit import GroupCommit, StoreOwner
+from penstock.broker.store.mirrors import Mirroring
 from penstock.broker.store.write_request import StoreLane, StoreRequest, WriteLane, WriteRequest
 from penstock.flow.credit import Strategy
 from penstock.flow.due import NEVER, DueLine, Timer
@@ -89,17 +90,22 @@ ACKS_EVERY: Final = 8
 FLUSH_NS: Final = 1_000_000_000
 """Acknowledgements reach the disk after this long, when no batch has taken them along."""
 NS_PER_MS: Final = 1_000_000
+LANES_A_TURN: Final = 256
+"""Mirrored queues that are looked at in one turn when mirrors have more."""
 GROUP_PIECE: Final = 256
 """Messages of a group that join the open batch in one turn."""
 
 
 class StoreActor(GroupCommit):
-    """lanes: of all queues with a place here; readers: queues that wait for the next batch to read
-    what is in it; flush: runs while acknowledgements wait that no batch has taken along; group:
-    what the open batch has a part of; copied: a slice that was read meanwhile, and waits for it."""
+    """lanes: of all queues with a place here; behind: those of them with requests that wait for
+    mirrors; unseen: those that were not looked at since mirrors have moved;
+    readers: queues that wait for the next batch to read what is in it; flush: runs while
+    acknowledgements wait that no batch has taken along; group: what the open batch has a part of;
+    copied: a slice that was read meanwhile, and waits for it."""
 
     __slots__ = (
         "batch_count",
+        "behind",
         "compactor",
         "copied",
         "flush",
@@ -110,6 +116,7 @@ class StoreActor(GroupCommit):
         "readers",
         "spare_watch",
         "syncing",
+        "unseen",
     )
 
     def __init__(
@@ -129,6 +136,8 @@ class StoreActor(GroupCommit):
         self.flush = Timer(self.make_flush_due)
         self.syncing = Syncing(self._sync_due, dues)
         self.lanes: list[StoreLane] = []
+        self.behind: dict[StoreLane, None] = {}
+        self.unseen: list[StoreLane] = []
         self.readers: dict[Actor, None] = {}
         self.is_flush_due = False
         self.batch_count: i64 = 0
@@ -166,6 +175,7 @@ class StoreActor(GroupCommit):
 
     def drop(self, lane: StoreLane) -> None:
         """The queue is gone. As in RabbitMQ, what it had taken counts as taken when it is done."""
+        self.forget_mirrors(lane)
         lane.is_wanted = False
         self.log.drop_queue(lane.index)
         self.has_settled()
@@ -176,6 +186,89 @@ class StoreActor(GroupCommit):
 
     def all_lanes(self) -> list[WriteLane]:
         return [*self.lanes]
+
+    def requests(self) -> list[WriteRequest]:
+        found = super().requests()
+        for lane in self.behind:
+            found.extend(lane.behind)
+        return found
+
+    # -- mirrors ---------------------------------------------------------------------------------
+
+    def mirrors_moved(self) -> None:
+        """Mirrors have more on their disks, or others are waited for."""
+        if self.behind:
+            self.is_moved = True
+            self.wake()
+
+    def mirror(self, lane: StoreLane, mirroring: Mirroring) -> None:
+        """The queue of `lane` is mirrored, or in another way; what is behind waits for those that
+        are its mirrors now."""
+        if lane.mirroring is None:
+            self.mirrored_count += 1
+        lane.mirroring = mirroring
+        self.mirrors_moved()
+
+    def forget_mirrors(self, lane: StoreLane) -> None:
+        """The queue of `lane` is mirrored no longer, or is gone: nothing of it waits."""
+        if lane.mirroring is not None:
+            lane.mirroring = None
+            self.mirrored_count -= 1
+        if lane.behind and not self.is_failed:
+            requests: list[WriteRequest] = [*lane.behind]
+            lane.behind = []
+            del self.behind[lane]
+            self.answer(requests)
+
+    def kept_back(self, requests: list[WriteRequest], need: i64) -> list[WriteRequest]:
+        found: list[WriteRequest] = []
+        for request in requests:
+            assert isinstance(request, StoreRequest), "queues of the store offer nothing else"
+            lane = _lacking(request, need, None)
+            if lane is None:
+                found.append(request)
+            else:
+                request.need = need
+                lane.behind.append(request)
+                self.behind[lane] = None
+        return found
+
+    def look_at_mirrors(self) -> None:
+        if not self.unseen:
+            self.is_moved = False
+            self.unseen = [*self.behind]
+        lanes = self.unseen[:LANES_A_TURN]
+        del self.unseen[:LANES_A_TURN]
+        requests: list[WriteRequest] = []
+        for lane in lanes:
+            if lane in self.behind:
+                self._take_covered(lane, requests)
+        if requests:
+            self.answer(requests)
+        if self.unseen:
+            self.is_moved = True
+            self.wake()
+
+    def _take_covered(self, lane: StoreLane, found: list[WriteRequest]) -> None:
+        """Put into `found` what the mirrors of `lane` have, and others need not have as well."""
+        mirroring = lane.mirroring
+        assert mirroring is not None, "nothing is behind without one"
+        covered: i64 = mirroring.covered()
+        behind = lane.behind
+        at: i64 = 0
+        while at < len(behind) and behind[at].need <= covered:
+            request = behind[at]
+            at += 1
+            other = _lacking(request, request.need, lane)
+            if other is None:
+                found.append(request)
+            else:
+                other.behind.append(request)
+                self.behind[other] = None
+        if at > 0:
+            lane.behind = behind[at:]
+        if not lane.behind:
+            del self.behind[lane]
 
     # -- batches ---------------------------------------------------------------------------------
 
@@ -289,3 +382,15 @@ class StoreActor(GroupCommit):
     def _copy(self, job: CopyJob) -> None:
         self.compactor.copy(job)
         self.make_flush_due(0)
+
+
+def _lacking(request: StoreRequest, need: i64, beside: StoreLane | None) -> StoreLane | None:
+    """The first queue of `request`, `beside` apart, with a mirror that has to have the entry `need`
+    and has not, or with earlier messages that wait for one; None when there is none."""
+    for lane in request.lanes():
+        mirroring = lane.mirroring
+        if mirroring is None or lane is beside:
+            continue
+        if lane.behind or mirroring.covered() < need:
+            return lane
+    return None

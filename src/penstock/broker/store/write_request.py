@@ -7,6 +7,7 @@ from mypy_extensions import i64
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Answerable
 from penstock.broker.actors.syncing import SyncTimes
+from penstock.broker.store.mirrors import Mirroring
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
@@ -25,7 +26,8 @@ class WriteRequest:
     """Messages of one sender on their way to the disk. answerable: who is told when they are safe,
     None for nobody; commands: where they count until then, None for nowhere; count, bytes: what was
     charged on the hop; uncharged_bytes: of those that were not, because they are embedded;
-    queued_ns, joined_ns: when the turns began in which the queue and the store took them."""
+    queued_ns, joined_ns: when the turns began in which the queue and the store took them; need: the
+    entry of the cluster's log that mirrors have to have, while the request waits for them."""
 
     __slots__ = (
         "answerable",
@@ -35,6 +37,7 @@ class WriteRequest:
         "joined_ns",
         "lane",
         "messages",
+        "need",
         "origin",
         "queued_ns",
         "uncharged_bytes",
@@ -57,6 +60,7 @@ class WriteRequest:
         self.uncharged_bytes: i64 = 0
         self.queued_ns: i64 = 0
         self.joined_ns: i64 = 0
+        self.need: i64 = 0
 
     def answer(self, times: SyncTimes) -> None:
         """Tell the sender, if it waits, that they are safe. times: of the batch they were in."""
@@ -97,15 +101,20 @@ class WriteLane(Hop):
 class StoreLane(WriteLane):
     """The hop from a classic queue to the message store. index: the queue's in the log; keeps_all:
     what is not persistent comes back after a restart as well, as it does in quorum queues;
-    is_pass_waiting: it would have more paged, and is woken when there is credit for it."""
+    and in mirrored ones;
+    is_pass_waiting: it would have more paged, and is woken when there is credit for it; mirroring:
+    None for a queue without mirrors; behind: requests that wait for them, oldest first, bounded by
+    the hop's window."""
 
-    __slots__ = ("index", "is_pass_waiting", "keeps_all")
+    __slots__ = ("behind", "index", "is_pass_waiting", "keeps_all", "mirroring")
 
     def __init__(self, queue: Actor, store: str, store_gate: Gate, index: QueueIndex) -> None:
         super().__init__(queue, store, store_gate)
         self.index = index
         self.is_pass_waiting = False
         self.keeps_all = False
+        self.mirroring: Mirroring | None = None
+        self.behind: list[StoreRequest] = []
 
     def keeps(self, message: Message) -> bool:
         """Whether `message` comes back after a restart."""
@@ -128,6 +137,10 @@ class StoreRequest(WriteRequest):
         super().__init__(lane, origin, answerable, messages)
         self.store_lane = lane
         self.has_fleeting = False
+
+    def lanes(self) -> list[StoreLane]:
+        """Of the queues whose messages it has."""
+        return [self.store_lane]
 
     def append_to(self, log: MessageLog, now_ms: int) -> GroupAppend | None:
         """Put them into the open batch of `log`; what has to follow before anything else does, None

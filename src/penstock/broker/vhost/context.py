@@ -5,6 +5,7 @@ from penstock.base.clock import Clock
 from penstock.base.config import Config
 from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.log import Log
+from penstock.broker.store.mirrors import Mirrors
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.credit import Strategy
@@ -19,7 +20,7 @@ from penstock.telemetry.recorder import Recorder
 class Context:
     """config, clock, chance, log: given by the node; recorder, scheduler: of all actors; dues:
     where their timers stand; intake: counts what is read from clients; vhosts: by name, live;
-    profile, strategy: of flow control.
+    mirrors: nodes with copies of this one's; profile, strategy: of flow control.
 
     Read anew each time, because they change: catalogue, what keeps durable things now;
     memory_used_bytes, by the process when it was last looked at; memory_base, the least of what it
@@ -37,6 +38,7 @@ class Context:
         "memory_base",
         "memory_peak",
         "memory_used_bytes",
+        "mirrors",
         "profile",
         "recorder",
         "scheduler",
@@ -61,6 +63,7 @@ class Context:
         self.profile = profile
         self.strategy: Strategy = profile.strategy()
         self.soft_limit = SoftLimit(profile.soft_limit)
+        self.mirrors = Mirrors(profile.mirror_credits)
         self.vhosts = vhosts
         self.recorder = Recorder(clock, config.recorder_events)
         self.scheduler = Scheduler(clock, self.recorder, config.turn_messages)

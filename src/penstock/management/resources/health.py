@@ -54,10 +54,30 @@ async def always(call: Call) -> Response:
     return verdict("")
 
 
-async def not_critical(call: Call) -> Response:
-    """Whether others have to stay when this node goes; a single node has no others."""
-    await _node(call)
-    return json({"status": "ok", "reason": "single node cluster"})
+async def mirror_sync_critical(call: Call) -> Response:
+    """Whether mirrored queues would have no copy in sync if this node went."""
+    node = await _node(call)
+    others = node["cluster"]["others"]
+    if not others:
+        return json({"status": "ok", "reason": "single node cluster"})
+    synced = [one["name"] for one in others if one["is_in_sync"] and one["is_online"]]
+    if not node["cluster"]["is_mirrored"] or synced:
+        return verdict("")
+    return verdict("There are classic mirrored queues without online synchronised mirrors")
+
+
+async def quorum_critical(call: Call) -> Response:
+    """Whether nothing could be confirmed if this node went."""
+    others = (await _node(call))["cluster"]["others"]
+    if not others:
+        return json({"status": "ok", "reason": "single node cluster"})
+    online = sum(1 for one in others if one["is_online"])
+    if 2 * online > len(others) + 1:
+        return verdict("")
+    return verdict(
+        "There are quorum queues that would lose their quorum if the target node is shut down",
+        online=[one["name"] for one in others if one["is_online"]],
+    )
 
 
 async def port_listener(call: Call) -> Response:
@@ -105,8 +125,8 @@ ROUTES: Final[dict[tuple[str, str], Handler]] = {
     ("GET", CHECKS + "protocol-listener/{protocol:path}"): protocol_listener,
     ("GET", CHECKS + "certificate-expiration/{within}/{unit}"): certificates,
     ("GET", CHECKS + "virtual-hosts"): always,
-    ("GET", CHECKS + "node-is-mirror-sync-critical"): not_critical,
-    ("GET", CHECKS + "node-is-quorum-critical"): not_critical,
+    ("GET", CHECKS + "node-is-mirror-sync-critical"): mirror_sync_critical,
+    ("GET", CHECKS + "node-is-quorum-critical"): quorum_critical,
     ("GET", CHECKS + "is-in-service"): in_service,
     ("GET", CHECKS + "ready-to-serve-clients"): in_service,
     ("GET", CHECKS + "below-node-connection-limit"): always,

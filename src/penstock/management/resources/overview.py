@@ -171,7 +171,17 @@ def node_row(node: Row) -> Row:
 async def nodes(call: Call) -> Response:
     call.visitor.need_monitor()
     node = await call.link.node()
-    return call.shown([node_row(node)])
+    return call.shown([node_row(node), *map(_other_node, node["cluster"]["others"])])
+
+
+def _other_node(one: Row) -> Row:
+    """Another node of the cluster: what RabbitMQ says of one that it has no figures of."""
+    return {
+        "name": f"penstock@{one['name']}",
+        "type": "disc",
+        "running": one["is_online"],
+        "partitions": [],
+    }
 
 
 async def one_node(call: Call) -> Response:

@@ -16,6 +16,8 @@ from penstock.server.cluster.pipe import (
     FAILED,
     MARK,
     MARKED,
+    MIRRORED,
+    NODES,
     READY,
     STALLED,
     START,
@@ -23,11 +25,13 @@ from penstock.server.cluster.pipe import (
     WAITS,
     WARM,
     FrameReader,
+    Nodes,
     PipeFault,
     Ready,
     Start,
     count_frame,
     count_of,
+    encode_nodes,
     encode_start,
     frame,
 )
@@ -64,6 +68,10 @@ class ChildEvents:
         """Its disk has been at one job for so long."""
         raise NotImplementedError
 
+    def mirrored(self, is_mirrored: bool) -> None:
+        """Whether it has mirrored queues."""
+        raise NotImplementedError
+
     def ended(self, is_clean: bool) -> None:
         """The process is gone. is_clean: it was asked to stop, and did so in order."""
         raise NotImplementedError
@@ -86,6 +94,7 @@ class BrokerChild:
         self.is_stopping = False
         self.is_deposed = False
         self.waits_said = ""
+        self.nodes_said: Nodes | None = None
         self.task = self.loop.create_task(self._run())
 
     async def _run(self) -> None:
@@ -129,6 +138,8 @@ class BrokerChild:
             self.events.failed(payload.decode(errors="replace"))
         elif kind == STALLED:
             self.events.stalled(count_of(payload))
+        elif kind == MIRRORED:
+            self.events.mirrored(count_of(payload) > 0)
 
     def _send(self, data: bytes) -> None:
         if self.writer is None:
@@ -150,6 +161,12 @@ class BrokerChild:
         if words != self.waits_said:
             self.waits_said = words
             self._send(frame(WAITS, words.encode()))
+
+    def nodes(self, nodes: Nodes) -> None:
+        """How far every node is. Said when it is another."""
+        if nodes != self.nodes_said:
+            self.nodes_said = nodes
+            self._send(frame(NODES, encode_nodes(nodes)))
 
     def mark(self, number: int) -> None:
         """`marked` comes behind the entries of all that it has written."""

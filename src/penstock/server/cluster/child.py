@@ -15,15 +15,19 @@ from pathlib import Path
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
+from penstock.broker.store.mirrors import MemberLink, MirrorNode
 from penstock.server.boot.log_lines import log_of
 from penstock.server.boot.node import MakeTokens, Node, settle_process
 from penstock.server.cluster.child_pipe import ChildPipe, PipeEnded
 from penstock.server.cluster.pipe import (
+    COUNT,
     FAILED,
     HEAD,
+    MIRRORED,
     READY,
     START,
     WARM,
+    Nodes,
     PipeFault,
     Ready,
     Start,
@@ -37,6 +41,17 @@ from penstock.server.machine.clock import SystemClock
 from penstock.server.net.listener import raise_limit
 
 TICK_S = 0.5
+
+
+class PipeMember(MemberLink):
+    """Tells the member over the pipe, which may be gone: then the broker stops anyway."""
+
+    def __init__(self, pipe: ChildPipe) -> None:
+        self.pipe = pipe
+
+    def mirrored(self, is_mirrored: bool) -> None:
+        with suppress(PipeEnded):
+            self.pipe.send(MIRRORED, COUNT.pack(is_mirrored))
 
 
 MakerOf = Callable[[Config], MakeTokens | None]
@@ -101,6 +116,21 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
     log = log_of(config, SystemClock())
     node = Node(config, loop, log, maker_of(config), files)
     node.inherited = start.inherited
+    mirrors = node.broker.context.mirrors
+    mirrors.own = config.cluster_node
+    mirrors.member = PipeMember(pipe)
+    node.broker.node_name = f"penstock@{config.cluster_node}"
+
+    def hear(nodes: Nodes) -> None:
+        others = [one for one in nodes.rows if one.name != mirrors.own]
+        is_in_sync = any(one.is_in_sync for one in nodes.rows if one.name == mirrors.own)
+        mirrors.update(
+            [MirrorNode(one.name, one.count, one.is_in_sync, one.is_online) for one in others],
+            is_in_sync,
+            nodes.words,
+        )
+
+    files.on_nodes = hear
     node.on_failure = asked.set
     loop.add_signal_handler(signal.SIGTERM, asked.set)
     loop.add_signal_handler(signal.SIGHUP, node.hang_up)

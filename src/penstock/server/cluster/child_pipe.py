@@ -20,13 +20,16 @@ from penstock.server.cluster.pipe import (
     DONE,
     ENTRY,
     MARK,
+    NODES,
     STALLED,
     STOP,
     WAITS,
     FrameReader,
+    Nodes,
     PipeFault,
     count_frame,
     count_of,
+    decode_nodes,
     frame,
     head,
 )
@@ -44,7 +47,8 @@ class PipeEnded(OSError):
 class ChildPipe:
     """sent, committed: entries; marks: numbers of MARK that nobody has answered yet; unsafe_bytes:
     of those sent and not committed; is_stop_asked: the member wants a clean stop; is_closing:
-    nobody waits for room any more; waits: what a majority waits for, in words; ended: why there is
+    nobody waits for room any more; waits: what a majority waits for, in words; nodes: who has how
+    much, as it was said last, None where that was taken; ended: why there is
     no member any more, "" while there is.
     on_news: called on any thread when one of these has changed."""
 
@@ -58,6 +62,7 @@ class ChildPipe:
         self.is_closing = False
         self.ended = ""
         self.waits = ""
+        self.nodes: Nodes | None = None
         self.marks: deque[int] = deque()
         self.on_news: Callable[[], None] = _nothing
         self._sizes: deque[int] = deque()
@@ -169,6 +174,8 @@ class ChildPipe:
             self.marks.append(count_of(payload))
         elif kind == WAITS:
             self.waits = payload.decode(errors="replace")
+        elif kind == NODES:
+            self.nodes = decode_nodes(payload)
         elif kind == COMMITTED:
             count = count_of(payload)
             with self._counting:

@@ -16,6 +16,7 @@ from typing import Final
 from penstock.base.limits import CLUSTER_STOP_MS
 from penstock.broker.actors.disk import JobClient
 from penstock.server.cluster.child_pipe import ChildPipe, PipeEnded
+from penstock.server.cluster.pipe import Nodes
 from penstock.server.cluster.recorder import Recorder
 from penstock.server.disk.disk_thread import DiskThread
 from penstock.server.net.poller import READ, Poller, Watched
@@ -76,18 +77,20 @@ class Marks(JobClient):
 
 class CommittedDisk(DiskThread):
     """busy_since_ns: monotonic, of the job under way, 0 for none. on_pipe: called on the loop when
-    the member wants a stop, or is gone."""
+    the member wants a stop, or is gone; on_nodes: there, too, when it says how far nodes are."""
 
     __slots__ = (
         "_is_watched",
         "_loop_thread",
         "_marks",
+        "_need",
         "_on_pipe",
         "_over",
         "_pipe",
         "_recorder",
         "_waiting",
         "busy_since_ns",
+        "on_nodes",
     )
 
     def __init__(self, poller: Poller, recorder: Recorder, on_pipe: Callable[[], None]) -> None:
@@ -99,6 +102,8 @@ class CommittedDisk(DiskThread):
         self._marks = Marks()
         self._waiting: dict[JobClient, deque[Ended]] = {}
         self.busy_since_ns = 0
+        self.on_nodes: Callable[[Nodes], None] | None = None
+        self._need = 0
         super().__init__(poller)
         self._pipe.on_news = self._news
         poller.watch(self._pipe.sock, News(self), READ)
@@ -125,7 +130,7 @@ class CommittedDisk(DiskThread):
 
     def _news(self) -> None:
         """On any thread: there is more committed, or the member is gone."""
-        if get_ident() != self._loop_thread or self._pipe.marks:
+        if get_ident() != self._loop_thread or self._pipe.marks or self._pipe.nodes is not None:
             self.ring()
 
     # -- on the loop -----------------------------------------------------------------------------
@@ -151,9 +156,12 @@ class CommittedDisk(DiskThread):
             elif one.need > self._pipe.committed:
                 self._waiting[one.client] = deque((one,))
             else:
-                one.client.job_done(one.job, one.error)
+                self._tell_end(one)
         if self._waiting:
             self._tell_committed()
+        nodes, self._pipe.nodes = self._pipe.nodes, None
+        if nodes is not None and self.on_nodes is not None:
+            self.on_nodes(nodes)
         if self._pipe.is_stop_asked:
             self._on_pipe()
 
@@ -161,10 +169,16 @@ class CommittedDisk(DiskThread):
         committed = self._pipe.committed
         for client, line in list(self._waiting.items()):
             while line and line[0].need <= committed:
-                one = line.popleft()
-                client.job_done(one.job, one.error)
+                self._tell_end(line.popleft())
             if not line:
                 del self._waiting[client]
+
+    def _tell_end(self, one: Ended) -> None:
+        self._need = one.need
+        one.client.job_done(one.job, one.error)
+
+    def needs(self) -> int:
+        return self._need
 
     def stalled_ms(self) -> int:
         """For how long the disk has been at the job under way, 0 without one."""

@@ -42,6 +42,7 @@ from penstock.replication.actions import (
     WithdrawSuspicion,
 )
 from penstock.replication.frames import FrameFault, decode, encode
+from penstock.replication.leading import Leading
 from penstock.replication.member import Member
 from penstock.replication.positions import Position
 from penstock.server.cluster.admission import Self
@@ -74,7 +75,7 @@ from penstock.server.cluster.link_frames import (
 from penstock.server.cluster.link_io import LinkConnection
 from penstock.server.cluster.links import LinkEvents, Links
 from penstock.server.cluster.member_sockets import MemberSockets
-from penstock.server.cluster.pipe import Ready
+from penstock.server.cluster.pipe import NodeRow, Nodes, Ready
 from penstock.server.cluster.replica_disk import DiskEvents, ReplicaDisk
 from penstock.server.cluster.resync_links import ResyncAsker, ResyncServer
 from penstock.server.cluster.settings import MemberSettings
@@ -130,6 +131,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.reach = (False, "not asked yet")
         self.address = ""
         self.watch = CommitWatch()
+        self.mirror_watch = CommitWatch()
         self.child: BrokerChild | None = None
         self.child_ended = asyncio.Event()
         self.is_child_clean = False
@@ -224,8 +226,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self.act()
             leading = self.member.leading
             self.watch.look(() if leading is None else leading.waits(now_ms()))
+            self.mirror_watch.look(() if leading is None else leading.mirror_waits(now_ms()))
             if self.child is not None and self.ready_told is not None:
                 self.child.waits(self.watch.words)
+            self._tell_nodes(leading)
 
     # -- what replication wants --------------------------------------------------------------------
 
@@ -234,6 +238,9 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         while actions := self.member.take_actions():
             for action in actions:
                 self._carry_out(action)
+        leading = self.member.leading
+        if leading is not None and leading.is_mirrored:
+            self._tell_nodes(leading)
         self._say_role()
 
     def _carry_out(self, action: Action) -> None:
@@ -268,6 +275,22 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
                 self.links.drop(peer)
             case _:
                 self._turn(action)
+
+    def _tell_nodes(self, leading: Leading | None) -> None:
+        """How far every node is, for the mirrored queues of the broker, and for its listings."""
+        child = self.child
+        if leading is None or child is None or not child.is_started or self.epoch != leading.epoch:
+            return
+        rows = [
+            NodeRow(
+                one.name,
+                max(0, one.seq - self.base) if leading.is_mirrored else 0,
+                one.is_in_sync,
+                one.is_online,
+            )
+            for one in leading.nodes()
+        ]
+        child.nodes(Nodes(rows, self.mirror_watch.words))
 
     def _turn(self, action: Action) -> None:
         """Actions that change who has the directory: one after the other."""
@@ -403,6 +426,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
 
     def failed(self, words: str) -> None:
         self.log.warning(f"the broker has stopped: {words}")
+
+    def mirrored(self, is_mirrored: bool) -> None:
+        self.member.mirrored(is_mirrored, now_ms())
+        self.act()
 
     def stalled(self, ms: int) -> None:
         self.stalled_ms = ms

@@ -97,6 +97,7 @@ class MemberAnswers:
                     lag_bytes=-1 if follower is None else follower.lag_bytes,
                     is_whole=view.is_whole if mine else follower is not None and follower.is_whole,
                     is_copied=follower is not None and follower.is_resyncing,
+                    is_in_sync=config is not None and name in config.in_sync,
                     fault=node.links.fault_of(name),
                 )
             )
@@ -123,6 +124,7 @@ class MemberAnswers:
             disk_stalled_ms=node.stalled_ms,
             words=view.words,
             quorum_critical=self._critical(rows),
+            is_mirrored=config is not None and len(config.in_sync) > 0,
             nodes=rows,
         )
 

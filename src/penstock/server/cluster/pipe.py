@@ -10,10 +10,12 @@
                     FAILED   a sentence; the broker ends
                     MARKED   the number of a MARK: what was written before it was sent before this
                     STALLED  milliseconds for which its disk has been at one job
+                    MIRRORED count: 1 while it has mirrored queues, else 0
     to the broker   START    JSON of Start
                     COMMITTED count: that many entries are safe wherever they have to be
                     MARK     number: between two jobs of the disk it is answered by MARKED
                     WAITS    a sentence: what a majority waits for, "" for nothing
+                    NODES    JSON of Nodes: who has how many of its entries
                     STOP     a clean stop; what it writes are entries too
 
 When either side goes away the broker stops writing and confirms nothing more.
@@ -34,14 +36,17 @@ DONE: Final = 3
 READY: Final = 4
 FAILED: Final = 5
 STALLED: Final = 6
+MIRRORED: Final = 8
 START: Final = 16
 COMMITTED: Final = 17
 STOP: Final = 18
 MARK: Final = 19
 MARKED: Final = 7
 WAITS: Final = 20
+NODES: Final = 21
 KINDS: Final = frozenset(
     {WARM, ENTRY, DONE, READY, FAILED, STALLED, START, COMMITTED, STOP, MARK, MARKED, WAITS}
+    | {MIRRORED, NODES}
 )
 
 HEAD: Final = Struct(">IB")
@@ -70,6 +75,22 @@ class Ready(Record):
     exchanges: int = 0
     bindings: int = 0
     messages: int = 0
+
+
+class NodeRow(Record):
+    """A voter. count: entries of the broker that are on its disk; see leading.NodeState."""
+
+    name: str
+    count: int
+    is_in_sync: bool
+    is_online: bool
+
+
+class Nodes(Record):
+    """rows: of all voters, the leader's own among them; words: what mirrored queues wait for."""
+
+    rows: list[NodeRow]
+    words: str = ""
 
 
 def head(kind: int, size: int) -> bytes:
@@ -114,6 +135,18 @@ def decode_start(payload: bytes) -> Start:
         return msgspec.json.decode(payload, type=Start)
     except (msgspec.DecodeError, ValueError) as error:
         raise PipeFault(f"START cannot be read: {error}") from error
+
+
+def encode_nodes(nodes: Nodes) -> bytes:
+    return msgspec.json.encode(nodes)
+
+
+def decode_nodes(payload: bytes) -> Nodes:
+    """Raises: PipeFault."""
+    try:
+        return msgspec.json.decode(payload, type=Nodes)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise PipeFault(f"NODES cannot be read: {error}") from error
 
 
 class FrameReader:

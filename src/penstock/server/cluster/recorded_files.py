@@ -8,6 +8,7 @@ from penstock.base.errors import OperatorError
 from penstock.replication.operations import REMOVE_FOLDER
 from penstock.server.cluster.catalogue_replica import RecordedDb
 from penstock.server.cluster.committed_disk import CommittedDisk
+from penstock.server.cluster.pipe import Nodes
 from penstock.server.cluster.recorder import (
     RecordedDirectory,
     Recorder,
@@ -29,7 +30,8 @@ STALLED_MS = 1000
 
 
 class RecordedFiles(LocalFiles):
-    """on_stop: called on the loop when the member wants a clean stop.
+    """on_stop: called on the loop when the member wants a clean stop; on_nodes: when it has said
+    how far the nodes of the cluster are.
 
     Raises, everywhere: OSError."""
 
@@ -38,6 +40,7 @@ class RecordedFiles(LocalFiles):
         self._on_stop = on_stop
         self._look: Callable[[], None] | None = None
         self._disk: CommittedDisk | None = None
+        self.on_nodes: Callable[[Nodes], None] | None = None
 
     def directory(self, path: Path, freeing: FileReclaimer | None = None) -> Directory:
         return RecordedDirectory(path, self.recorder, freeing)
@@ -66,6 +69,7 @@ class RecordedFiles(LocalFiles):
 
     def disk(self, poller: Poller) -> DiskThread:
         self._disk = CommittedDisk(poller, self.recorder, self._heard)
+        self._disk.on_nodes = self.on_nodes
         return self._disk
 
     def working(self) -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from typing import Final
 import penstock
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.definitions_rows import Row
+from penstock.broker.admin.replica_rows import cluster_of
 from penstock.broker.alarm.alarm_manager import DISK, MEMORY
 from penstock.broker.broker import Broker
 from penstock.broker.session.node_counts import PASSED, NodeCounts
@@ -58,6 +59,7 @@ def node(request: Request, seen: FlowTotals) -> Steps[dict[str, object]]:
             ]
         },
         **(yield from _rates(request, seen)),
+        "cluster": cluster_of(broker),
         "machine": _machine(broker),
         "vhosts": list(broker.vhosts),
     }

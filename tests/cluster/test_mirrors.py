@@ -1,0 +1,117 @@
+"""Mirrored queues with real nodes: what is confirmed is on every mirror, and one that stands still
+holds its queues' publishers, nobody else, and not for ever (scenario 46)."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from penstock.demo.cluster_rig import ClusterRig
+from tests.cluster.load import load
+from tests.cluster.test_flow import await_confirms, publisher, slow_disk, why
+
+pytestmark = pytest.mark.slow
+
+
+def command(rig: ClusterRig, name: str, *words: str) -> str:
+    """What `penstock` prints, asked of node `name`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.cli.main", *words, "--port", str(rig.nodes[name].port)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=os.environ | {"XDG_RUNTIME_DIR": str(rig.sockets)},
+    )
+    return done.stdout
+
+
+def await_true(asked: Callable[[], bool], words: str, wait_s: float = 30.0) -> None:
+    end = time.monotonic() + wait_s
+    while not asked():
+        assert time.monotonic() < end, f"not within {wait_s} s: {words}"
+        time.sleep(0.05)
+
+
+def in_sync(rig: ClusterRig, name: str) -> set[str]:
+    """As etcd has it, asked of node `name`."""
+    answer = rig.status(name)
+    return set() if answer is None else {one.name for one in answer.nodes if one.is_in_sync}
+
+
+def mirror(rig: ClusterRig, leader: str) -> None:
+    """All queues whose names begin so are mirrored to all nodes, which are in sync."""
+    said = command(rig, leader, "policies", "set", "ha", "^mirrored", '{"ha-mode": "all"}')
+    assert "no effect" not in said
+    command(rig, leader, "queues", "declare", "mirrored-0")
+    await_true(lambda: in_sync(rig, leader) == set(rig.nodes), "all are in sync")
+
+
+def forget(rig: ClusterRig) -> None:
+    leader = rig.await_serving()
+    command(rig, leader, "policies", "clear", "ha")
+    await_true(lambda: in_sync(rig, leader) == set(), "nobody has to be in sync")
+
+
+def test_a_mirror_that_stands_still_is_waited_for_and_then_left_out(rig: ClusterRig) -> None:
+    leader = rig.await_serving()
+    stopped = next(name for name in rig.nodes if name != leader)
+    mirror(rig, leader)
+    with (
+        publisher(rig, leader, "mirrored-1", 20) as mirrored,
+        publisher(rig, leader, "plain", 1) as plain,
+    ):
+        await_confirms(mirrored, 100)
+        rig.pause(stopped)
+        time.sleep(0.5)
+        held, others = len(mirrored.confirmed_at), len(plain.confirmed_at)
+        time.sleep(1.5)
+        # Nothing of the mirrored queue is confirmed without it; the other one goes on.
+        assert len(mirrored.confirmed_at) == held
+        assert len(plain.confirmed_at) > others + 3
+        await_true(lambda: stopped not in in_sync(rig, leader), f"{stopped} is left out")
+        await_confirms(mirrored, held + 100)
+        said = command(rig, leader, "cluster", "status")
+        assert f"without {stopped}" in said, said
+        rig.resume(stopped)
+        rig.await_whole()
+        await_true(lambda: stopped in in_sync(rig, leader), f"{stopped} is back in sync")
+        await_confirms(mirrored, len(mirrored.confirmed_at) + 50)
+    forget(rig)
+
+
+def test_a_mirror_with_a_slow_disk_is_named(rig: ClusterRig) -> None:
+    """Its queues have its pace, as long as it is not so late that it is left out."""
+    leader = rig.await_serving()
+    slow = next(name for name in rig.nodes if name != leader)
+    mirror(rig, leader)
+    with (
+        slow_disk(rig, slow, 100_000),
+        publisher(rig, leader, "mirrored-2", 20_000),
+        publisher(rig, leader, "plain-2", 1) as plain,
+    ):
+        cause = json.loads(why(rig, leader, f"node {slow} is behind by its disk"))
+        assert cause["causes"][0]["reason"] == "mirror", cause
+        await_confirms(plain, len(plain.confirmed_at) + 5)
+    forget(rig)
+
+
+def test_what_a_mirror_lacks_is_not_confirmed_to_who_publishes_at_a_failover(
+    rig: ClusterRig,
+) -> None:
+    """The leader dies; the next one asks the mirrors of before, and nothing is lost."""
+    leader = rig.await_serving()
+    mirror(rig, leader)
+    with load(rig, "mirrored-3") as queue:
+        rig.kill(leader)
+        other = rig.await_serving(other_than=leader)
+        queue.await_confirms(50)
+        rig.start(leader)
+        rig.await_whole()
+        await_true(lambda: in_sync(rig, other) == set(rig.nodes), "all are in sync again")
+        queue.await_confirms(50)
+    forget(rig)
