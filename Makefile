@@ -196,10 +196,13 @@ bench-smoke: $(RUN)/.stamp
 attack: $(RUN)/.stamp
 	$(RUN)/bin/python bench/outside/attack.py $(ATTACK_ARGS)
 
-# NEMESES rounds of three minutes of kills, stops, partitions and etcds that are away, each with a
-# seed of its own. Root, iproute2 and an etcd.
-NEMESES ?= 14
+# Three minutes of each kind of kill, stop, partition and etcd that is away, then NEMESES rounds of
+# all of them, each with a seed of its own. Root, iproute2 and an etcd.
+NEMESES ?= 2
 cluster-nemeses: $(TEST)/.stamp
+	for kind in $$(seq 1 15); do \
+		$(TEST)/bin/python -m tests.cluster.nemeses --seconds 180 --alone $$kind || exit 1; \
+	done
 	for seed in $$(seq 1 $(NEMESES)); do \
 		$(TEST)/bin/python -m tests.cluster.nemeses --seconds 180 --seed $$seed || exit 1; \
 	done

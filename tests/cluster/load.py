@@ -1,5 +1,8 @@
 """A publisher and a consumer of a cluster, and what they have seen in the end."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +10,19 @@ from contextlib import contextmanager
 from penstock.demo.cluster_clients import Consumer, Publisher
 from penstock.demo.cluster_history import CONFIRMED, Happened, judge, write_history
 from penstock.demo.cluster_rig import ClusterRig
+
+
+def command(rig: ClusterRig, name: str, *words: str) -> str:
+    """What `penstock` prints, asked of node `name`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.cli.main", *words, "--port", str(rig.nodes[name].port)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=os.environ | {"XDG_RUNTIME_DIR": str(rig.sockets)},
+    )
+    return done.stdout
 
 
 class Load:

@@ -1,7 +1,9 @@
-"""Three nodes in networks of their own, real clients, and one trouble after the other, by a seed.
+"""Three nodes in networks of their own, real clients of a queue, a mirrored one and a stream, and
+one trouble after the other, by a seed.
 
     python -m tests.cluster.nemeses --seconds 180 --seed 1
     python -m tests.cluster.nemeses --seconds 180 --kinds cut_leader,flap
+    python -m tests.cluster.nemeses --seconds 180 --alone 3     # the third kind, and no other
 
 Exit status 1 when anything was lost, invented, out of order, or did not come back. Histories and
 logs stay in the directory that is printed then. Needs root, iproute2, an etcd.
@@ -22,7 +24,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from penstock.demo.cluster_rig import ClusterRig
-from tests.cluster.load import Load
+from tests.cluster.load import Load, command
 from tests.cluster.namespaces import Namespaces, may_make_networks
 
 TROUBLE_S: Final = (2.0, 12.0)
@@ -170,7 +172,9 @@ def storm(rig: ClusterRig, spaces: Namespaces, seed: int, seconds: float, kinds:
     chance = random.Random(seed)
     nemesis = Nemesis(rig, spaces, chance)
     counts: Counter[str] = Counter()
+    command(rig, rig.await_serving(), "policies", "set", "ha", "^mirrored", '{"ha-mode": "all"}')
     loads = [
+        Load(rig, "mirrored-queue", is_stream=False, window=20),
         Load(rig, "storm-queue", is_stream=False, window=20),
         Load(rig, "storm-stream", is_stream=True, window=20),
     ]
@@ -201,7 +205,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--alone", type=int, default=0, help=f"1..{len(KINDS)}")
     asked = parser.parse_args()
+    if asked.alone:
+        asked.kinds = KINDS[asked.alone - 1]
     if not may_make_networks():
         print("needs root and `ip netns` (iproute2)")
         return 2

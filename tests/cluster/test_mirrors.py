@@ -2,32 +2,16 @@
 holds its queues' publishers, nobody else, and not for ever (scenario 46)."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 
 import pytest
 
 from penstock.demo.cluster_rig import ClusterRig
-from tests.cluster.load import load
+from tests.cluster.load import command, load
 from tests.cluster.test_flow import await_confirms, publisher, slow_disk, why
 
 pytestmark = pytest.mark.slow
-
-
-def command(rig: ClusterRig, name: str, *words: str) -> str:
-    """What `penstock` prints, asked of node `name`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock.cli.main", *words, "--port", str(rig.nodes[name].port)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        env=os.environ | {"XDG_RUNTIME_DIR": str(rig.sockets)},
-    )
-    return done.stdout
 
 
 def await_true(asked: Callable[[], bool], words: str, wait_s: float = 30.0) -> None:
