@@ -67,6 +67,8 @@ LAYER_OF: Final = {
     "cluster/test_history.py": CORE,
     # Minutes, and networks that only root can make.
     "cluster/test_commands.py": LONG,
+    "cluster/test_http.py": LONG,
+    "cluster/test_mirrors.py": LONG,
     "cluster/test_partitions.py": LONG,
     "cluster/test_refusals.py": LONG,
     "crash": DISK,

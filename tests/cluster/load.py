@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from penstock.demo.cluster_clients import Consumer, Publisher
@@ -23,6 +23,13 @@ def command(rig: ClusterRig, name: str, *words: str) -> str:
         env=os.environ | {"XDG_RUNTIME_DIR": str(rig.sockets)},
     )
     return done.stdout
+
+
+def await_true(asked: Callable[[], bool], words: str, wait_s: float = 30.0) -> None:
+    end = time.monotonic() + wait_s
+    while not asked():
+        assert time.monotonic() < end, f"not within {wait_s} s: {words}"
+        time.sleep(0.05)
 
 
 class Load:

@@ -3,22 +3,14 @@ holds its queues' publishers, nobody else, and not for ever (scenario 46)."""
 
 import json
 import time
-from collections.abc import Callable
 
 import pytest
 
 from penstock.demo.cluster_rig import ClusterRig
-from tests.cluster.load import command, load
+from tests.cluster.load import await_true, command, load
 from tests.cluster.test_flow import await_confirms, publisher, slow_disk, why
 
 pytestmark = pytest.mark.slow
-
-
-def await_true(asked: Callable[[], bool], words: str, wait_s: float = 30.0) -> None:
-    end = time.monotonic() + wait_s
-    while not asked():
-        assert time.monotonic() < end, f"not within {wait_s} s: {words}"
-        time.sleep(0.05)
 
 
 def in_sync(rig: ClusterRig, name: str) -> set[str]:

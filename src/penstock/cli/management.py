@@ -7,6 +7,7 @@ import click
 
 from penstock.base.errors import OperatorError
 from penstock.cli.asking import RunningBroker, asking
+from penstock.client.url import BrokerUrl, parse_url
 
 PORT = 15672
 METRICS_PORT = 15692
@@ -53,6 +54,7 @@ def management_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Port for Prometheus, -1 for none.",
 )
 @click.option("--parent", default=0, hidden=True, type=int)
+@click.option("--amqp", default="", hidden=True)
 @click.option("--http-cert", default="", help="PEM file with the certificate, for HTTPS.")
 @click.option("--http-key", default="", help="PEM file with its key, if it is another file.")
 @asking
@@ -61,6 +63,7 @@ def management(
     http_port: int,
     metrics_port: int,
     parent: int,
+    amqp: str,
     http_cert: str,
     http_key: str,
     broker: RunningBroker,
@@ -72,9 +75,7 @@ def management(
         raise OperatorError(
             f"{error.name} is not installed; pip install 'penstock-mq[management]'"
         ) from error
-    found = broker.ask({"op": "objects", "do": "node"})["items"]
-    assert isinstance(found, list) and found[0]["listeners"], "a broker that runs has a port"
-    first = found[0]["listeners"][0]
+    where = parse_url(amqp) if amqp else _listener(broker)
     scheme = "https" if http_cert else "http"
 
     def announce() -> None:
@@ -86,9 +87,9 @@ def management(
     serve(
         ManagementConfig(
             control=broker.path,
-            amqp_host=str(first["ip_address"]),
-            amqp_port=int(first["port"]),
-            amqp_tls=bool(first["tls"]),
+            amqp_host=where.host,
+            amqp_port=where.port,
+            amqp_tls=where.tls,
             host=http_host,
             port=http_port,
             metrics_port=metrics_port,
@@ -98,3 +99,11 @@ def management(
         ),
         announce,
     )
+
+
+def _listener(broker: RunningBroker) -> BrokerUrl:
+    """Where it takes clients. Raises: OperatorError."""
+    found = broker.ask({"op": "objects", "do": "node"})["items"]
+    assert isinstance(found, list) and found[0]["listeners"], "a broker that runs has a port"
+    first = found[0]["listeners"][0]
+    return BrokerUrl(str(first["ip_address"]), int(first["port"]), tls=bool(first["tls"]))

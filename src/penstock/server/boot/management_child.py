@@ -40,11 +40,13 @@ def is_management_wanted(config: Config) -> bool:
 
 
 class ManagementChild:
-    """control: path of the broker's control socket."""
+    """control: path of the broker's control socket; amqp: URL of where it takes clients, "" for
+    what it says itself when it is asked."""
 
-    def __init__(self, config: Config, control: str, log: Log) -> None:
+    def __init__(self, config: Config, control: str, log: Log, amqp: str = "") -> None:
         self.config = config
         self.control = control
+        self.amqp = amqp
         self.log = log
         self.process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
@@ -79,6 +81,8 @@ class ManagementChild:
             *("--http-port", str(config.management_port)),
             *("--metrics-port", str(config.metrics_port), "--parent", str(os.getpid())),
         ]
+        if self.amqp:
+            found += ["--amqp", self.amqp]
         if config.management_cert:
             found += ["--http-cert", config.management_cert]
         if config.management_key:

@@ -147,8 +147,6 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
         node.failure = files.failure()
         asked.set()
     ticking = loop.create_task(_tick(files, node, pipe))
-    if node.management is not None and not asked.is_set():
-        node.management.start()
     await asked.wait()
     ticking.cancel()
     await node.stop()

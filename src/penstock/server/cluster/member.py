@@ -353,7 +353,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.questions.shut()
         config = self.sockets.settled(self.config)
         self.child.start(
-            replace(config, cluster_coordinator="", store_spare_segments=0),
+            replace(config, cluster_coordinator="", store_spare_segments=0, management="off"),
             self.sockets.inherited(),
         )
 

@@ -112,6 +112,13 @@ class MemberSockets:
             if name in self.socks
         )
 
+    def local(self) -> str:
+        """The first of them, as a client on this machine calls it: `amqp://127.0.0.1:5672`."""
+        host, port = self.public()[0][0].getsockname()[:2]
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        scheme = "amqps" if self.public()[0][1] else "amqp"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
     def close(self) -> None:
         for sock in self.socks.values():
             sock.close()

@@ -12,6 +12,7 @@ from penstock.replication.member import Member
 from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
 from penstock.server.boot.log_lines import log_of
+from penstock.server.boot.management_child import ManagementChild, is_management_wanted
 from penstock.server.cluster.admission import Self
 from penstock.server.cluster.coordinator import CoordinatorThread
 from penstock.server.cluster.etcd import EtcdFault, EtcdStore
@@ -48,12 +49,20 @@ async def serve_member(config: Config, announce: Callable[[MemberNode], None]) -
     loop.add_signal_handler(signal.SIGHUP, node.hang_up)
     answers = MemberAnswers(node)
     control = ControlSocket(cluster_path(sockets.port), answers.answer)
+    # On every node: the control socket leads to the broker wherever that is.
+    management = None
+    if is_management_wanted(config):
+        management = ManagementChild(config, node.questions.path, log, sockets.local())
     try:
         await node.start(CoordinatorThread(store, settings.name, node.me.boot_id, node))
         await control.start()
         announce(node)
+        if management is not None:
+            management.start()
         await node.over.wait()
     finally:
+        if management is not None:
+            await management.stop()
         await control.close()
         await node.close()
     if node.failure is not None:
