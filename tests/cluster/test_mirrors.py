@@ -2,15 +2,44 @@
 holds its queues' publishers, nobody else, and not for ever (scenario 46)."""
 
 import json
+import shutil
+import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from penstock.demo.cluster_rig import ClusterRig
+from penstock.base.errors import OperatorError
+from penstock.demo.cluster_rig import ClusterRig, find_etcd
 from tests.cluster.load import await_true, command, load
 from tests.cluster.test_flow import await_confirms, publisher, slow_disk, why
+from tests.conformance.live import free_port
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[ClusterRig]:
+    """A cluster in which every node votes. A mirror that is slow and answers is not left out."""
+    try:
+        find_etcd("")
+    except OperatorError as error:
+        pytest.skip(str(error))
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    settings = folder / "patient.toml"
+    settings.write_text("cluster_in_sync_ms = 120000\n")
+    made = ClusterRig(folder, options=("--config", str(settings)), port=free_port)
+    try:
+        made.start_etcd()
+        for name in made.nodes:
+            made.start(name)
+        made.await_serving()
+        made.await_whole()
+        yield made
+    finally:
+        made.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def in_sync(rig: ClusterRig, name: str) -> set[str]:
