@@ -79,7 +79,8 @@ class World:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    profile=st.sampled_from((PENSTOCK.name, RABBITMQ_35.name)), deeds=st.lists(DEEDS, max_size=40)
+    profile=st.sampled_from((PENSTOCK.name, RABBITMQ_35.name)),
+    deeds=st.lists(DEEDS, min_size=12, max_size=40),
 )
 def test_what_is_confirmed_is_on_every_mirror_in_sync(
     profile: str, deeds: list[tuple[object, ...]]
