@@ -8,6 +8,8 @@ import asyncio
 import importlib
 import inspect
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -77,3 +79,25 @@ def pytest_sessionstart() -> None:
     assert package is not None, "penstock has an __init__.py"
     if build == "compiled" and Path(package).is_relative_to(SOURCE_TREE):
         pytest.exit(f"the compiled build must not be imported from the source tree: {package}", 3)
+
+
+def _shared_empties() -> list[tuple[str, object]]:
+    """Containers of penstock that many objects share while they have nothing to put into one of
+    their own: module constants whose names begin with NO_ or NONE_."""
+    found: list[tuple[str, object]] = []
+    for name, module in list(sys.modules.items()):
+        if name.startswith("penstock."):
+            found += [
+                (f"{name}.{word}", value)
+                for word, value in vars(module).items()
+                if word.startswith(("NO_", "NONE_")) and isinstance(value, (dict, list, set))
+            ]
+    return found
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _shared_empties_stay_empty() -> Iterator[None]:
+    """Who writes into one of these writes into that of every connection."""
+    yield
+    for name, shared in _shared_empties():
+        assert not shared, f"{name} is shared, and has {shared!r}"

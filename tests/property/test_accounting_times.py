@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.telemetry.accounting import BLOCKED, BUSY, IDLE, WAITING, TimeAccount
+from penstock.telemetry.time_account import BLOCKED, BUSY, IDLE, WAITING, TimeAccount
 
 STATES = st.sampled_from([IDLE, BUSY, BLOCKED, WAITING])
 STEPS_NS = st.one_of(st.integers(0, 3), st.integers(0, 10**18))

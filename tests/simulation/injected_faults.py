@@ -78,7 +78,7 @@ class KeepsAGrantForTheDead(InjectedFault):
         for queue in queues_of(broker):
             for lane in self.kept.get(queue, []):
                 if lane not in queue.lanes and not queue.gate.is_open:
-                    queue.gate.deferred.append(lane)
+                    queue.gate.keep(lane)
         self.kept = {
             queue: [lane for lane in queue.lanes if lane.deferred > 0 or lane.is_shut]
             for queue in queues_of(broker)

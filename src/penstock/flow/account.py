@@ -28,6 +28,8 @@ from penstock.flow.gate import Gate
 
 NO_MARK: Final = 1 << 62
 REASON: Final = "debt"
+NO_CHILDREN: Final[dict[str, "Account"]] = {}
+"""What all pages of connections share, as nothing is below them."""
 
 
 class Account(Cause):
@@ -102,7 +104,7 @@ class Account(Cause):
         self.is_listed = False
         self.attached_count: i64 = 0
         self.key = name
-        self.children: dict[str, Account] = {}
+        self.children: dict[str, Account] = NO_CHILDREN
         self.parent: Account | None = parent
         self.limited: Account | None = None
         if parent is not None:
@@ -401,6 +403,8 @@ class Account(Cause):
         child.key = child.name
         if child.key in self.children:
             child.key = f"{child.name}#{self.attached_count}"
+        if self.children is NO_CHILDREN:
+            self.children = {}
         self.children[child.key] = child
         child.parent = self
         child.is_listed = True

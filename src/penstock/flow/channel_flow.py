@@ -29,6 +29,10 @@ ALARM: Final = "alarm"
 HOLD: Final = "hold"
 
 
+NO_CAUSES: Final[list[str]] = []
+"""What all notices share whose clients were never told anything."""
+
+
 class BlockedNotice:
     """Whether one client has been told connection.blocked, for any number of causes at once.
 
@@ -40,12 +44,14 @@ class BlockedNotice:
     __slots__ = ("causes",)
 
     def __init__(self) -> None:
-        self.causes: list[str] = []
+        self.causes: list[str] = NO_CAUSES
 
     def add(self, cause: str) -> bool:
         """`cause` holds publishes; True when connection.blocked must go out now."""
         if cause in self.causes:
             return False
+        if self.causes is NO_CAUSES:
+            self.causes = []
         self.causes.append(cause)
         return len(self.causes) == 1
 

@@ -55,6 +55,11 @@ class Deferred:
         raise NotImplementedError
 
 
+NO_REASONS: Final[dict[tuple[str, str], int]] = {}
+NONE_DEFERRED: Final[list[Deferred]] = []
+"""What all open gates share, so that thousands of them have no container of their own."""
+
+
 class Gate:
     """Named reasons why one sender is held.
 
@@ -84,8 +89,8 @@ class Gate:
         self.is_open = True
         self.is_granting = True
         self.grants_under = ""
-        self.reasons: dict[tuple[str, str], int] = {}
-        self.deferred: list[Deferred] = []
+        self.reasons: dict[tuple[str, str], int] = NO_REASONS
+        self.deferred: list[Deferred] = NONE_DEFERRED
         self.blocked_at_ns: int = -STATE_WINDOW_NS
         self.held_ns: int = 0
 
@@ -97,6 +102,8 @@ class Gate:
         now_ns = self.clock.monotonic_ns()
         if self.is_open:
             self.blocked_at_ns = now_ns
+        if self.reasons is NO_REASONS:
+            self.reasons = {}
         self.reasons[key] = now_ns
         self.is_open = False
         if reason != self.grants_under:
@@ -128,14 +135,20 @@ class Gate:
         """Release what was deferred, in the order of deferral."""
         if self.deferred:
             deferred = self.deferred
-            self.deferred = []
+            self.deferred = NONE_DEFERRED
             for item in deferred:
                 item.release()
 
     def defer(self, item: Deferred, sender: str, messages: int) -> None:
         """Keep `item`'s grant until the gate opens."""
-        self.deferred.append(item)
+        self.keep(item)
         self.observer.grant_deferred(self, sender, messages)
+
+    def keep(self, item: Deferred) -> None:
+        """Release `item` when the gate opens, which no observer is told."""
+        if self.deferred is NONE_DEFERRED:
+            self.deferred = []
+        self.deferred.append(item)
 
     def drop(self, item: Deferred) -> None:
         """`item` is gone: a grant kept for it would only keep it alive (law 8)."""

@@ -115,7 +115,6 @@ class Hop(Deferred):
         "line_number",
         "more_after",
         "more_after_bytes",
-        "name",
         "next_size",
         "notes",
         "receiver",
@@ -144,7 +143,6 @@ class Hop(Deferred):
                 f"hop {sender} -> {receiver} refused: it leads from layer {sender_layer} to layer "
                 f"{receiver_layer}, and hops must lead downstream so that they cannot form a cycle"
             )
-        self.name = f"{sender} -> {receiver}"
         self.kind: i64 = kind_of(receiver_layer)
         self.sender = sender
         self.receiver = receiver
@@ -181,6 +179,11 @@ class Hop(Deferred):
         self.size_bytes: i64 = 0
         self.next_size: i64 = 0
         self.tag: i64 = 0
+
+    @property
+    def name(self) -> str:
+        """Whose it is, as messages of faults show it."""
+        return f"{self.sender} -> {self.receiver}"
 
     def next_bytes(self) -> i64:
         """Bytes of what waits on the sender's side and is handed over next, 0 if nothing does."""

@@ -59,6 +59,10 @@ class Assembly:
         self.total: i64 = 0
 
 
+NO_ASSEMBLIES: Final[dict[int, Assembly]] = {}
+"""What all parsers share to which no content has come in part."""
+
+
 class FrameParser:
     """Cuts one connection's byte stream into events.
 
@@ -91,8 +95,9 @@ class FrameParser:
         self.offset: i64 = 0
         self.rest = b""
         self.rest_at: i64 = 0
-        self.assemblies: dict[int, Assembly] = {}
-        self.discarding: set[int] = set()
+        self.assemblies: dict[int, Assembly] = NO_ASSEMBLIES
+        # Channels that failed and are not closed by the peer yet; None for none.
+        self.discarding: set[int] | None = None
         self.faulty_channel: i64 = 0
         self.kept: i64 = 0
         self.last_address = NO_ADDRESS
@@ -145,6 +150,8 @@ class FrameParser:
 
     def discard(self, channel: int) -> None:
         """Drop content of `channel` from now on, until `accept`: its channel was closed by us."""
+        if self.discarding is None:
+            self.discarding = set()
         self.discarding.add(channel)
         assembly = self.assemblies.pop(channel, None)
         if assembly is not None:
@@ -152,7 +159,14 @@ class FrameParser:
 
     def accept(self, channel: int) -> None:
         """End `discard`: the peer has answered channel.close-ok or opened the channel anew."""
-        self.discarding.discard(channel)
+        if self.discarding is not None:
+            self.discarding.discard(channel)
+            if not self.discarding:
+                self.discarding = None
+
+    def is_discarding(self, channel: int) -> bool:
+        """Whether content of `channel` is dropped."""
+        return self.discarding is not None and channel in self.discarding
 
     def next(self, out: Received) -> bool:
         """Put one event into `out` and say True; False when more bytes are needed.
@@ -216,7 +230,7 @@ class FrameParser:
                 return True
             if kind != 2 and kind != 3:
                 raise ConnectionFault(501, _frame_text(kind, buffer, at, size, "unknown type"))
-            if self.discarding and channel in self.discarding:
+            if self.discarding is not None and channel in self.discarding:
                 continue
             done = self._assemble(buffer, at, size, kind, channel)
             if done is not None:
@@ -229,7 +243,7 @@ class FrameParser:
     ) -> bool:
         """A content-bearing method at `at`: whole in the buffer, or the start of an assembly."""
         header: i64 = at + size + 8
-        if len(self.discarding) > 0 and channel in self.discarding:
+        if self.discarding is not None and channel in self.discarding:
             self.offset = header
             return False
         if end - header >= 22 and buffer[header] == 2:
@@ -271,6 +285,8 @@ class FrameParser:
                     self.offset = stop
                     return True
         self.offset = header
+        if self.assemblies is NO_ASSEMBLIES:
+            self.assemblies = {}
         self.assemblies[channel] = Assembly(buffer[at + 7 : at + 7 + size])
         self.kept += size
         return False

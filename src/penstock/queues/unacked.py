@@ -32,6 +32,11 @@ class Stamp:
 STAMP_NS: Final = 1_000_000_000
 
 
+NO_DELIVERIES: Final[list[Delivery | None]] = []
+NONE_OLD: Final[dict[int, Delivery]] = {}
+"""What all channels share that have nothing unanswered, or nothing old."""
+
+
 class UnackedTable:
     """Unanswered deliveries of one channel. `next_tag`: the tag of the next delivery, 1.. ;
     `old`: those whose tags are below `base`, in the order of their tags."""
@@ -40,8 +45,8 @@ class UnackedTable:
 
     def __init__(self, stamp: Stamp) -> None:
         self.stamp = stamp
-        self.entries: list[Delivery | None] = []
-        self.old: dict[int, Delivery] = {}
+        self.entries: list[Delivery | None] = NO_DELIVERIES
+        self.old: dict[int, Delivery] = NONE_OLD
         self.base: i64 = 1
         self.head: i64 = 0
         self.next_tag: i64 = 1
@@ -67,6 +72,8 @@ class UnackedTable:
         """Remember a delivery; its tag."""
         tag: i64 = self.next_tag
         self.next_tag = tag + 1
+        if self.entries is NO_DELIVERIES:
+            self.entries = []
         self.entries.append(Delivery(tag, message, queue, consumer, position, self.stamp.now_ns))
         self.count += 1
         if len(self.entries) > 2 * SPARSE_PLACES:
@@ -169,6 +176,8 @@ class UnackedTable:
         end: i64 = len(entries)
         if end - self.head <= 2 * SPARSE_PLACES or (self.count - len(self.old)) * 16 > end:
             return
+        if self.old is NONE_OLD:
+            self.old = {}
         index: i64 = self.head
         while index < end:
             entry = entries[index]

@@ -1,7 +1,4 @@
-"""Where an actor's time went: by state, and by who held it. This module is compiled.
-
-TimeAccount splits wall time into four states that exclude one another; at every instant
-    idle + busy + blocked + waiting = now - start.
+"""Who held an actor, and for how long. This module is compiled.
 
 BlockLedger keeps the intervals in which gates were closed. Several may be closed at once, so it
 keeps the union, and attributes it in equal parts:
@@ -18,70 +15,10 @@ ParkedLedger keeps the time in which publishes of an actor waited, held itself o
 from typing import Final
 
 from penstock.base.limits import BLOCK_ENTRIES
-from penstock.telemetry.snapshots import OTHERS, BlockedTotals, BlockTotals
-
-IDLE: Final = 0
-BUSY: Final = 1
-BLOCKED: Final = 2
-WAITING: Final = 3
+from penstock.telemetry.snapshots import NEVER_BLOCKED, OTHERS, BlockedTotals, BlockTotals
 
 BLOCK_ENTRIES_MAX: Final = BLOCK_ENTRIES.default
 """Pairs a ledger keeps apart, unless more hold the actor at this very moment."""
-
-
-class TimeAccount:
-    """One actor's time by state. Starts IDLE at `now_ns`.
-
-    state: what it is in now; start_ns: when it started. Both are for reading only.
-    """
-
-    __slots__ = (
-        "_since_ns",
-        "_spent_ns",
-        "start_ns",
-        "state",
-    )
-
-    def __init__(self, now_ns: int) -> None:
-        self.state = IDLE
-        self.start_ns = now_ns
-        self._since_ns = now_ns
-        self._spent_ns = [0, 0, 0, 0]
-
-    def enter(self, state: int, now_ns: int) -> None:
-        """From `now_ns` on the actor is in `state`: IDLE, BUSY, BLOCKED or WAITING.
-
-        Entering the present state again changes nothing but the books' date.
-        Raises: AssertionError on another state, or when time went back.
-        """
-        assert IDLE <= state <= WAITING, "no such state"
-        elapsed_ns = now_ns - self._since_ns
-        assert elapsed_ns >= 0, "time never goes back"
-        self._spent_ns[self.state] += elapsed_ns
-        self.state = state
-        self._since_ns = now_ns
-
-    def worked(self, began_ns: int, now_ns: int, state: int) -> None:
-        """It was BUSY from `began_ns`, or since it was entered last, to `now_ns`, and from now on
-        is in `state`."""
-        since_ns = self._since_ns
-        if since_ns < began_ns:
-            self._spent_ns[self.state] += began_ns - since_ns
-            since_ns = began_ns
-        assert since_ns <= now_ns, "time never goes back"
-        self._spent_ns[BUSY] += now_ns - since_ns
-        self.state = state
-        self._since_ns = now_ns
-
-    def rests_since(self) -> int:
-        """Since when it is IDLE and its accounts were not read, -1 if it is not idle."""
-        return self._since_ns if self.state == IDLE else -1
-
-    def totals(self, now_ns: int) -> tuple[int, int, int, int]:
-        """Nanoseconds idle, busy, blocked, waiting; they sum to `now_ns` minus the start."""
-        self.enter(self.state, now_ns)
-        idle_ns, busy_ns, blocked_ns, waiting_ns = self._spent_ns
-        return idle_ns, busy_ns, blocked_ns, waiting_ns
 
 
 class BlockEntry:
@@ -128,6 +65,10 @@ class BlockEntry:
         )
 
 
+NO_PAIRS: Final[dict[tuple[str, str], BlockEntry]] = {}
+"""What all ledgers of actors that were never held share."""
+
+
 class BlockLedger:
     """Who held one actor, why, how often and for how long.
 
@@ -147,6 +88,7 @@ class BlockLedger:
         "_others",
         "_share_ns",
         "_since_ns",
+        "_start_ns",
         "_stops",
         "freed_ns",
         "parked",
@@ -155,10 +97,12 @@ class BlockLedger:
     def __init__(self, now_ns: int) -> None:
         self.freed_ns = 0
         self.parked: ParkedLedger | None = None
-        self._closed: dict[tuple[str, str], BlockEntry] = {}
+        self._closed: dict[tuple[str, str], BlockEntry] = NO_PAIRS
         # Oldest opening first, because an entry is put back at the end each time it opens.
-        self._opened: dict[tuple[str, str], BlockEntry] = {}
-        self._others = BlockEntry(OTHERS, OTHERS, now_ns)
+        self._opened: dict[tuple[str, str], BlockEntry] = NO_PAIRS
+        # What was folded away; None while nothing was.
+        self._others: BlockEntry | None = None
+        self._start_ns = now_ns
         self._at_ns = now_ns
         self._share_ns = 0
         self._carry_ns = 0
@@ -180,6 +124,9 @@ class BlockLedger:
         if key in self._closed:
             return
         self._advance(now_ns)
+        if self._closed is NO_PAIRS:
+            self._closed = {}
+            self._opened = {}
         entry = self._opened.pop(key, None)
         if entry is None:
             entry = BlockEntry(peer, reason, now_ns)
@@ -247,13 +194,15 @@ class BlockLedger:
     def snapshot(self, now_ns: int) -> BlockedTotals:
         """The books at `now_ns`; pairs that hold the actor come first, then by last opening."""
         self._advance(now_ns)
+        if self._stops == 0:
+            return NEVER_BLOCKED
         self._pay_carry()
         blocks: list[BlockTotals] = []
         for entry in self._closed.values():
             blocks.append(entry.totals(now_ns, self._share_ns))
         for entry in self._opened.values():
             blocks.append(entry.totals(now_ns, self._share_ns))
-        if self._others.stops > 0:
+        if self._others is not None:
             blocks.append(self._others.totals(now_ns, self._share_ns))
         longest_ns = self._longest_ns
         since_ns: int | None = None
@@ -269,7 +218,8 @@ class BlockLedger:
         the longest ever.
         """
         self._longest_ns = 0
-        self._others.longest_ns = 0
+        if self._others is not None:
+            self._others.longest_ns = 0
         for entry in self._closed.values():
             entry.longest_ns = 0
         for entry in self._opened.values():
@@ -305,6 +255,8 @@ class BlockLedger:
         while self._opened and len(self._opened) + len(self._closed) > entries_max:
             entry = self._opened.pop(next(iter(self._opened)))
             others = self._others
+            if others is None:
+                others = self._others = BlockEntry(OTHERS, OTHERS, self._start_ns)
             others.attributed_ns += entry.attributed_ns
             others.closed_ns += entry.closed_ns
             others.stops += entry.stops

@@ -59,8 +59,8 @@ class AnswerEntry:
         "sync",
     )
 
-    def __init__(self, kind: int) -> None:
-        self.kind = kind
+    def __init__(self, kind: i64) -> None:
+        self.kind: i64 = kind
         self.count: i64 = 0
         self.ns: i64 = 0
         self.flying: i64 = 0
@@ -152,6 +152,10 @@ def between(least: i64, wanted: i64, most: i64) -> i64:
     return most if wanted > most else wanted
 
 
+NO_ENTRIES: Final[list[AnswerEntry]] = []
+"""What all books share in which there was no wait yet."""
+
+
 class AnswerTimes:
     """The books of one channel, or of a connection, which is `above` those of its channels.
 
@@ -159,7 +163,8 @@ class AnswerTimes:
     for nothing; awaited: kind of what is unanswered; unanswered: publishes; is_asked: a method is;
     is_sending: more has been sent than was read.
 
-    Bound: one entry for each synchronous method of the protocol.
+    entries: by kind; last: what was waited for last, None while nothing was since the books were
+    read. Bound: one entry for each synchronous method of the protocol.
     """
 
     __slots__ = (
@@ -185,7 +190,7 @@ class AnswerTimes:
 
     def __init__(self, above: "AnswerTimes | None") -> None:
         self.above = above
-        self.entries: dict[int, AnswerEntry] = {}
+        self.entries: list[AnswerEntry] = NO_ENTRIES
         self.arrived: i64 = 0
         self.reply: i64 = 0
         self.awaited: i64 = BASIC_ACK
@@ -200,7 +205,7 @@ class AnswerTimes:
         self.done_ns: i64 = 0
         self.reached: i64 = NOTHING
         # The last wait, which is entered when it is known whether more had been sent meanwhile.
-        self.last = AnswerEntry(0)
+        self.last: AnswerEntry | None = None
         self.last_kind: i64 = 0
         self.last_reached: i64 = NOTHING
 
@@ -226,7 +231,10 @@ class AnswerTimes:
     def _is_at_once(self, gap_ns: i64) -> bool:
         """Whether what came `gap_ns` after the last answer was sent before it. While the disk was
         waited for the loop looked at every socket, so nothing had been."""
-        return self.last.flying > 1 and self.last_reached != ON_DISK and gap_ns < AT_ONCE_NS
+        last = self.last
+        if last is None or last.flying <= 1:
+            return False
+        return self.last_reached != ON_DISK and gap_ns < AT_ONCE_NS
 
     def note_unanswered(self, publishes: i64) -> None:
         """So many `publishes` of the channel are unanswered now."""
@@ -281,7 +289,8 @@ class AnswerTimes:
         self.mark_ns = of.mark_ns
         self.last_kind = of.last_kind
         self.last_reached = of.last_reached
-        self.last.become(of.last)
+        if of.last is not None:
+            self._last().become(of.last)
 
     def _take_stages(self, of: "AnswerTimes") -> None:
         self.taken_ns = of.taken_ns
@@ -305,7 +314,7 @@ class AnswerTimes:
         # What is returned has been in no queue.
         is_taken = is_publish and kind != BASIC_RETURN
         self.last_kind = kind
-        last = self.last
+        last = self._last()
         last.ns = now_ns - mark_ns
         last.flying = flying if is_publish and flying > 1 else 1
         self.last_reached = self.reached if is_taken else NOTHING
@@ -314,12 +323,25 @@ class AnswerTimes:
 
     def _enter(self) -> None:
         """The last wait was one."""
-        kind = int(self.last_kind)
+        kind: i64 = self.last_kind
         self.last_kind = 0
-        entry = self.entries.get(kind)
-        if entry is None:
-            entry = self.entries[kind] = AnswerEntry(kind)
-        entry.add(self.last)
+        last = self.last
+        if last is None:
+            return
+        for entry in self.entries:
+            if entry.kind == kind:
+                entry.add(last)
+                return
+        entry = AnswerEntry(kind)
+        entry.add(last)
+        self.entries = [*self.entries, entry]
+
+    def _last(self) -> AnswerEntry:
+        """Where the last wait is written."""
+        last = self.last
+        if last is None:
+            last = self.last = AnswerEntry(0)
+        return last
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -331,8 +353,9 @@ class AnswerTimes:
         """By kind, with a wait that runs for long; a period of `most` ends with the next wait."""
         if self.last_kind != 0:
             self._enter()
-        answer = [entry.copy() for entry in self.entries.values()]
-        for entry in self.entries.values():
+        self.last = None
+        answer = [entry.copy() for entry in self.entries]
+        for entry in self.entries:
             entry.is_read = True
         running_ns: i64 = now_ns - self.mark_ns
         if self.is_waiting() and running_ns >= RUNNING_NS and self.mark_ns > 0:
@@ -340,7 +363,7 @@ class AnswerTimes:
         return answer
 
     def _add_running(self, answer: list[AnswerEntry], running_ns: i64) -> None:
-        running = AnswerEntry(int(self.awaited))
+        running = AnswerEntry(self.awaited)
         running.ns = running_ns
         running.flying = self.unanswered if self.unanswered > 1 else 1
         read_ns: i64 = self.taken_ns - self.mark_ns

@@ -276,7 +276,7 @@ def test_who_waits_at_the_gate_itself_has_half_of_what_is_free() -> None:
     while not bed.room.is_tight:
         bed.turn()
     place = Place(2000)
-    bed.gate.deferred.append(place)
+    bed.gate.keep(place)
     sent = sender.sent_bytes
     turns = 0
     while place.left > 0:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from penstock.telemetry.accounting import BUSY, WAITING, BlockLedger, ParkedLedger, TimeAccount
+from penstock.telemetry.accounting import BlockLedger, ParkedLedger
 from penstock.telemetry.snapshots import BlockedTotals, BlockTotals
+from penstock.telemetry.time_account import BUSY, WAITING, TimeAccount
 
 
 def test_time_does_not_go_back() -> None:

@@ -21,9 +21,10 @@ from penstock.broker.actors.output import OutputLine
 from penstock.flow.early_look import EarlyLook
 from penstock.flow.gate import Gate, GateObserver
 from penstock.queues.unacked import Stamp
-from penstock.telemetry.accounting import BLOCKED, BUSY, IDLE, WAITING, BlockLedger, TimeAccount
+from penstock.telemetry.accounting import BlockLedger
 from penstock.telemetry.events import GATE_CLOSED, GATE_OPENED, GRANT_DEFERRED
 from penstock.telemetry.recorder import Recorder
+from penstock.telemetry.time_account import BLOCKED, BUSY, IDLE, WAITING, TimeAccount
 
 __all__ = [
     "BLOCKED",

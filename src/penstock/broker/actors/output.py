@@ -38,6 +38,10 @@ class DebtRun:
         self.bytes_: i64 = bytes_
 
 
+NO_RUNS: Final[list[DebtRun]] = []
+"""What all outputs share that nobody owes anything for."""
+
+
 class OutputDebt:
     """`origin`, `messages`, `bytes_`: the run that is being written and not charged yet, counted up
     by the output; `runs`: those charged, oldest first, `charged_bytes` together."""
@@ -50,7 +54,7 @@ class OutputDebt:
         self.origin = NO_CAUSE
         self.messages: i64 = 0
         self.bytes_: i64 = 0
-        self.runs: list[DebtRun] = []
+        self.runs: list[DebtRun] = NO_RUNS
         self.charged_bytes: i64 = 0
 
     def begin(self, origin: Cause) -> None:
@@ -71,6 +75,8 @@ class OutputDebt:
         self.messages = 0
         self.bytes_ = 0
         self.charged_bytes += bytes_
+        if self.runs is NO_RUNS:
+            self.runs = []
         self.runs.append(DebtRun(origin, messages, bytes_))
         origin.charge(messages, bytes_)
 
@@ -79,7 +85,7 @@ class OutputDebt:
         runs = self.runs
         count: i64 = len(runs)
         if waiting_bytes == 0:
-            self.runs = []
+            self.runs = NO_RUNS
             self.charged_bytes = 0
         else:
             left: i64 = self.charged_bytes
@@ -143,6 +149,12 @@ class Answering:
         raise NotImplementedError
 
 
+NONE_UNSENT: Final[list[Unsent]] = []
+NONE_ANSWERING: Final[list[Answering]] = []
+NO_PIECES: Final[list[bytes]] = []
+"""What all outputs share that have nothing to send."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Output:
     """Nominal base of the socket's writer and the simulator's. changed: called with True when the
@@ -186,9 +198,9 @@ class Output:
         self.changed: Callable[[bool], None] | None = None
         self.has_room: Callable[[], None] | None = None
         self.debt = OutputDebt(line)
-        self.unsent: list[Unsent] = []
-        self.answering: list[Answering] = []
-        self.pieces: list[bytes] = []
+        self.unsent: list[Unsent] = NONE_UNSENT
+        self.answering: list[Answering] = NONE_ANSWERING
+        self.pieces: list[bytes] = NO_PIECES
         self.takes_pieces = False
         self.times = AnswerTimes(None)
 
@@ -200,6 +212,8 @@ class Output:
 
     def write_piece(self, piece: bytes) -> None:
         """Write a large byte string without copying it; only where `takes_pieces`."""
+        if self.pieces is NO_PIECES:
+            self.pieces = []
         if len(self.writer) > 0:
             self.pieces.append(self.writer.getvalue())
             self.writer.truncate(0)
@@ -209,6 +223,8 @@ class Output:
         """`answering` writes its answers together, just before the next send."""
         if not answering.is_listed:
             answering.is_listed = True
+            if self.answering is NONE_ANSWERING:
+                self.answering = []
             self.answering.append(answering)
             if not self.is_dirty:
                 self.mark()
@@ -244,13 +260,15 @@ class Output:
         """`unsent` has a delivery in the buffer."""
         if not unsent.is_listed:
             unsent.is_listed = True
+            if self.unsent is NONE_UNSENT:
+                self.unsent = []
             self.unsent.append(unsent)
 
     def flush(self) -> None:
         """Hand the buffer to the peer as far as it takes it. Shells override `_send`."""
         if self.answering:
             listed = self.answering
-            self.answering = []
+            self.answering = NONE_ANSWERING
             for answering in listed:
                 answering.is_listed = False
                 answering.answer()
@@ -276,7 +294,7 @@ class Output:
             self._note_stuck()
         elif self.unsent:
             listed = self.unsent
-            self.unsent = []
+            self.unsent = NONE_UNSENT
             for unsent in listed:
                 unsent.is_listed = False
                 unsent.is_stuck = False
@@ -313,9 +331,9 @@ class Output:
         """Nothing more will be sent. What is kept of a closed connection until the garbage
         collector finds it (it is a cycle of objects) must not be large: the buffer goes at once."""
         self.debt.repay_all()
-        self.unsent.clear()
-        self.answering.clear()
-        self.pieces.clear()
+        self.unsent = NONE_UNSENT
+        self.answering = NONE_ANSWERING
+        self.pieces = NO_PIECES
         self.writer = BytesWriter()
 
 

@@ -4,6 +4,7 @@ Cost: a look at each lane of a queue; what rests is looked at only in queues tha
 for their depth, and of that STORED_LOOKED_AT messages.
 """
 
+from functools import cache
 from typing import Final
 
 from penstock.broker.channel.channel import Channel
@@ -112,15 +113,31 @@ def _add_largest(numbers: dict[str, float], prefix: str, counts: dict[str, int])
 def answer_loads(times: AnswerTimes, now_ns: int, numbers: dict[str, float]) -> None:
     """Add the waits of a connection or channel to its `numbers`."""
     for one in times.totals(now_ns):
-        answer = answer_name(one.kind)
-        prefix = f"{WAITED}{answer}:"
-        numbers[prefix + "ns"] = float(one.ns)
-        numbers[prefix + "count"] = float(one.count)
-        numbers[prefix + "flying"] = float(one.flying)
-        numbers[WAIT_MOST + answer] = float(one.most)
-        for name, ns in zip(STAGE_NAMES, one.stages, strict=True):
+        names = wait_names(answer_name(int(one.kind)))
+        numbers[names[0]] = float(one.ns)
+        numbers[names[1]] = float(one.count)
+        numbers[names[2]] = float(one.flying)
+        numbers[names[3]] = float(one.most)
+        for name, ns in zip(names[4:], one.stages, strict=True):
             if ns > 0:
-                numbers[prefix + name] = float(ns)
+                numbers[name] = float(ns)
+
+
+@cache
+def wait_names(answer: str) -> tuple[str, ...]:
+    """The names of a wait's numbers, which all snapshots share: its time, count, flying and most,
+    then STAGE_NAMES. Bound: the kinds of answers there are, those of `answer_name`."""
+    prefix = f"{WAITED}{answer}:"
+    first = (prefix + "ns", prefix + "count", prefix + "flying", WAIT_MOST + answer)
+    return (*first, *(prefix + stage for stage in STAGE_NAMES))
+
+
+def compact(numbers: dict[str, float]) -> dict[str, float]:
+    """The same in the room that it takes: a dict that grew has room for twice as many, and most
+    numbers of thousands of idle connections are zeros."""
+    grown = {name: value or 0.0 for name, value in numbers.items()}
+    # A dict that is made of another one has its size from the beginning.
+    return dict(grown)
 
 
 def answer_name(kind: int) -> str:

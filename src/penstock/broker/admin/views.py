@@ -1,10 +1,17 @@
 """Snapshots of the broker: its actors with their time, blocks and numbers, and pages with sums."""
 
 from collections.abc import Iterator
+from sys import intern
 
 from penstock.broker.admin.page_sums import PageSums, Sum, is_of_connection
 from penstock.broker.admin.view_letters import letters_snapshot
-from penstock.broker.admin.view_loads import answer_loads, credit_loads, output_loads, parked_loads
+from penstock.broker.admin.view_loads import (
+    answer_loads,
+    compact,
+    credit_loads,
+    output_loads,
+    parked_loads,
+)
 from penstock.broker.admin.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
 from penstock.broker.admin.view_queues import blocked, parked, queue_and_consumers, times
 from penstock.broker.admin.view_store import store_snapshot, stream_store_snapshot
@@ -221,6 +228,8 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
         )
         if spark := spark_words(negotiator.client_properties):
             labels["client"] += f", {spark}"
+        # Thousands of connections are of the same client.
+        labels["client"] = intern(labels["client"])
         given = negotiator.client_properties.get("connection_name")
         if isinstance(given, str):
             labels["name"] = given
@@ -250,7 +259,7 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
         times=times(connection.time.totals(now_ns)),
         blocked=blocked(connection, now_ns),
         parked=parked(connection, now_ns, numbers),
-        numbers=numbers,
+        numbers=compact(numbers),
         labels=labels,
         taken_ns=now_ns,
     )
@@ -315,7 +324,7 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
         times=times(channel.time.totals(now_ns)),
         blocked=blocked(channel, now_ns),
         parked=parked(channel, now_ns, numbers),
-        numbers=numbers,
+        numbers=compact(numbers),
         labels=labels,
         taken_ns=now_ns,
     )

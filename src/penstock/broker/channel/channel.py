@@ -109,6 +109,12 @@ class ChannelHost(Actor):
         raise NotImplementedError
 
 
+NO_METHODS: Final[list[Event]] = []
+NO_CONSUMERS: Final[dict[str, Consumer]] = {}
+NO_QUEUES: Final[dict[str, QueueActor]] = {}
+"""What all channels share that have nothing to remember there."""
+
+
 class Inbox:
     """Methods in order, each with the publishes that came before it, taken from a moving head.
 
@@ -132,7 +138,7 @@ class Inbox:
     )
 
     def __init__(self) -> None:
-        self.methods: list[Event] = []
+        self.methods: list[Event] = NO_METHODS
         self.head: i64 = 0
         self.arrived: i64 = 0
         self.taken: i64 = 0
@@ -144,6 +150,8 @@ class Inbox:
     def add(self, event: Event) -> None:
         """A method arrives behind everything that has arrived so far."""
         event.after = self.arrived
+        if self.methods is NO_METHODS:
+            self.methods = []
         self.methods.append(event)
 
     def has_method(self) -> bool:
@@ -345,8 +353,8 @@ class Channel(LaneReceiver):
         self.transaction: Transaction | None = None
         self.table = UnackedTable(line.stamp)
         self.settling: Settling | None = None
-        self.consumers: dict[str, Consumer] = {}
-        self.queues_of: dict[str, QueueActor] = {}
+        self.consumers: dict[str, Consumer] = NO_CONSUMERS
+        self.queues_of: dict[str, QueueActor] = NO_QUEUES
         self.unsent: dict[str, Unsent] = {}
         self.prefetch = 0
         self.prefetch_bytes = 0
@@ -796,6 +804,13 @@ class Channel(LaneReceiver):
         for index in range(count):
             consumer = consumers[(self.first + index) % count]
             consumer.queue.consumer_changed(consumer)
+
+    def add_consumer(self, consumer: Consumer, queue: QueueActor) -> None:
+        """`consumer` takes from `queue` from now on."""
+        if self.consumers is NO_CONSUMERS:
+            self.consumers, self.queues_of = {}, {}
+        self.consumers[consumer.tag] = consumer
+        self.queues_of[consumer.tag] = queue
 
     def consumer_gone(self, consumer: Consumer) -> None:
         """The queue of `consumer` was deleted: basic.cancel to clients that want to know."""

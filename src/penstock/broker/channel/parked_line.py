@@ -370,3 +370,7 @@ class ParkedLine:
         self.pieces.pop(0)
         self._left_disk(piece)
         self.bytes -= piece.overhead_bytes()
+
+
+NO_LINES: Final[dict[Lane, ParkedLine]] = {}
+"""What all channels share that have never parked anything."""

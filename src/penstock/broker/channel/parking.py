@@ -13,7 +13,7 @@ every way in and out counts there.
 Source: docs/flow.md, docs/strategies.md; scenarios 26-29. COMPILED.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
@@ -23,9 +23,8 @@ from mypy_extensions import i64
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
 from penstock.broker.channel.parked_line import CREDIT as CREDIT
-from penstock.broker.channel.parked_line import ParkedLine, parked_books, parked_size
+from penstock.broker.channel.parked_line import NO_LINES, ParkedLine, parked_books, parked_size
 from penstock.broker.channel.parking_lot import ParkingLot
-from penstock.flow.gate import Gate, GateObserver
 from penstock.protocol.content import Message
 
 ALARM: Final = "alarm"
@@ -67,18 +66,6 @@ TRANSITIONS: Final[Mapping[tuple[ParkedAt, ParkingEvent], ParkedAt]] = MappingPr
 """What is not here is a bug, and raises KeyError."""
 
 
-class OpenedObserver(GateObserver):
-    """Calls `opened` with a gate whenever one of the gate's reasons has gone."""
-
-    __slots__ = ("opened",)
-
-    def __init__(self, opened: Callable[[Gate], None]) -> None:
-        self.opened = opened
-
-    def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
-        self.opened(gate)
-
-
 class ParkedPublish:
     """One publish at the entrance or in front of it.
 
@@ -100,6 +87,11 @@ class ParkedPublish:
         self.at = TRANSITIONS[self.at, event]
 
 
+NONE_PARKED: Final[list[ParkedPublish]] = []
+NONE_OPENED: Final[list[ParkedLine]] = []
+"""What all channels share that have never parked anything."""
+
+
 class Parking:
     """The publishes of one channel that wait; see the head of this file.
 
@@ -112,10 +104,10 @@ class Parking:
 
     def __init__(self, lot: ParkingLot) -> None:
         self.lot = lot
-        self.entrance: list[ParkedPublish] = []
+        self.entrance: list[ParkedPublish] = NONE_PARKED
         self.overflow: ParkedPublish | None = None
-        self.lines: dict[Lane, ParkedLine] = {}
-        self.opened: list[ParkedLine] = []
+        self.lines: dict[Lane, ParkedLine] = NO_LINES
+        self.opened: list[ParkedLine] = NONE_OPENED
         self.waits_for = ""
         self.waits_on = CREDIT
 
@@ -138,6 +130,8 @@ class Parking:
             return False
         entry = ParkedPublish(message, reason, now_ns)
         entry.move(ParkingEvent.HELD)
+        if self.entrance is NONE_PARKED:
+            self.entrance = []
         self.entrance.append(entry)
         self.lot.charge(1, entry.size)
         return True
@@ -199,6 +193,9 @@ class Parking:
         """Let `message` of the channel `owner`, which is numbered, wait for `lane`; its line."""
         line = self.lines.get(lane)
         if line is None:
+            if self.lines is NO_LINES:
+                self.lines = {}
+                self.opened = []
             line = ParkedLine(owner, lane, self.opened, now_ns)
             self.lines[lane] = line
             self.lot.lines[lane] = line

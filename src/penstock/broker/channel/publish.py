@@ -75,6 +75,12 @@ WIRED_AT_ONCE: Final = 256
 WIRED_SHARE: Final = 32
 
 
+NO_ROUTES: Final[dict[bytes, Route]] = {}
+NO_LANES: Final[dict[str, Lane]] = {}
+NO_ACTORS: Final[dict[str, QueueActor]] = {}
+"""What all channels share that have not published anything."""
+
+
 class LaneOpened(GateObserver):
     """Tells a publisher that one of its hops to queues is open again."""
 
@@ -188,10 +194,10 @@ class Publisher(Answerable):
         self.output = output
         self.answering = answering
         self.times = times
-        self.cache: dict[bytes, Route] = {}
+        self.cache: dict[bytes, Route] = NO_ROUTES
         self.last_route: Route | None = None
-        self.lanes: dict[str, Lane] = {}
-        self.actors: dict[str, QueueActor] = {}
+        self.lanes: dict[str, Lane] = NO_LANES
+        self.actors: dict[str, QueueActor] = NO_ACTORS
         self.causes = NO_CAUSES
         self.spread: Spread | None = None
         self.way: Way | None = None
@@ -647,6 +653,8 @@ class Publisher(Answerable):
             if self.wires < 0:
                 return route
         address.is_shared = len(route.lanes) > 1
+        if self.cache is NO_ROUTES:
+            self.cache = {}
         self.cache[method] = route
         return route
 
@@ -754,6 +762,9 @@ class Publisher(Answerable):
         if actor.durability is not None:
             lane.commands = actor.durability.commands(lane)
         self.strategy.wire(lane)
+        if self.lanes is NO_LANES:
+            self.lanes = {}
+            self.actors = {}
         self.lanes[actor.name] = lane
         self.actors[actor.name] = actor
         actor.attach(lane)

@@ -68,6 +68,10 @@ _WORDS: Mapping[str, str] = {
 }
 
 
+NO_FLOWS: dict[int, tuple[Channel, ClientFlow]] = {}
+"""What all connections share whose clients get no channel.flow."""
+
+
 def wants_channel_flow(mode: str, capabilities: frozenset[str], properties: Table) -> bool:
     """Whether a client gets channel.flow from us. mode: one of FLOW_MODES; capabilities: those it
     has set to true; properties: its client-properties."""
@@ -200,7 +204,7 @@ class ClientNotifier(Notifier):
         self.has_flow = not is_emulating and wants_channel_flow(
             rules.mode, capabilities, properties
         )
-        self.flows: dict[int, tuple[Channel, ClientFlow]] = {}
+        self.flows: dict[int, tuple[Channel, ClientFlow]] = NO_FLOWS
         self.notice = BlockedNotice()
         self.violation: tuple[str, str, int] | None = None
         self.violator = 0
@@ -265,6 +269,8 @@ class ClientNotifier(Notifier):
             return
         flow = ClientFlow()
         number = int(channel.number)
+        if self.flows is NO_FLOWS:
+            self.flows = {}
         self.flows[number] = (channel, flow)
         if self.connection.alarms:
             self._take(number, flow, FlowInput.STOP, self._now_ns())

@@ -488,8 +488,7 @@ class QueueActor(LaneReceiver):
             self.pending.remove(lane)
         self.lanes.remove(lane)
         # A grant that is kept until the queue is less deep has nobody left to go to.
-        if lane in self.gate.deferred:
-            self.gate.deferred.remove(lane)
+        self.gate.drop(lane)
         self.strategy.forget(lane, lane.origin)
         if lane.commands is not None:
             lane.commands.ended()

@@ -104,9 +104,8 @@ class Consuming:
         is_of_lease = GROUP_ARGUMENT in q.arguments
         if is_of_lease:
             read_lease(self.session.host.leases, actor, consumer)
-        channel.consumers[tag] = consumer
+        channel.add_consumer(consumer, actor)
         channel.parking.lot.share()
-        channel.queues_of[tag] = actor
         # consume-ok first: a delivery for a tag the client does not know yet would be a fault.
         if not q.no_wait:
             _send(channel, m.BasicConsumeOk(tag))

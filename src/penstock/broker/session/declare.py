@@ -3,6 +3,8 @@
 Reply codes and texts are RabbitMQ's (rabbit_channel). Each verb answers with the method to send.
 """
 
+from typing import Final
+
 from penstock.base.errors import ChannelFault
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.session import Session
@@ -42,6 +44,10 @@ QUEUE_ARGUMENT_KEYS = (
 )
 
 
+NO_NAMES: Final[dict[int, str]] = {}
+"""What all sessions share that have declared nothing."""
+
+
 class Declarations:
     """The verbs on topology for one session. `last_queue` lives in the channel's own record."""
 
@@ -49,7 +55,7 @@ class Declarations:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.last_queue: dict[int, str] = {}
+        self.last_queue: dict[int, str] = NO_NAMES
 
     # -- exchanges -------------------------------------------------------------------------------
 
@@ -148,6 +154,8 @@ class Declarations:
         actor = self._passive(name) if q.passive else self._declare(name, q)
         actor.catch_up()
         actor.used()
+        if self.last_queue is NO_NAMES:
+            self.last_queue = {}
         self.last_queue[number] = actor.name
         self.session.host.counts.queues_declared += 1
         if q.no_wait:

@@ -6,18 +6,19 @@ Source: AMQP 0-9-1 section 2.2.4; RabbitMQ's rabbit_reader.
 
 from collections.abc import Callable
 from functools import partial
+from sys import intern
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.base.limits import EARLY_METHODS
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.channel.channel import Channel
-from penstock.broker.channel.parking import OpenedObserver
 from penstock.broker.connection.broadcast_notifier import BroadcastNotifier
 from penstock.broker.connection.client_notifier import (
     FLOW_CAPABILITIES,
     ClientNotifier,
 )
 from penstock.broker.connection.connection import Connection, ConnectionVerbs
+from penstock.broker.connection.hop_opened import HopOpened
 from penstock.broker.connection.phases import (
     ENDS,
     ENTERED,
@@ -68,6 +69,15 @@ CAPABILITIES_ASKED = frozenset(
 ).union(FLOW_CAPABILITIES)
 
 
+_CAPABILITIES: dict[frozenset[str], frozenset[str]] = {}
+"""Each set of capabilities once. Bound: the subsets of CAPABILITIES_ASKED."""
+
+
+def shared(capabilities: frozenset[str]) -> frozenset[str]:
+    """The one set of all clients that ask for these, a subset of CAPABILITIES_ASKED."""
+    return _CAPABILITIES.setdefault(capabilities, capabilities)
+
+
 class Negotiator(ConnectionVerbs):
     """One connection's cold side. `peer_host`: the address it comes from, without port;
     `tls_peer`: what is known by its TLS, None without; `offered`: the ways to log in; `is_known`:
@@ -112,11 +122,11 @@ class Negotiator(ConnectionVerbs):
         tls_peer: TlsPeer | None = None,
     ) -> None:
         self.host = host
-        self.peer_host = peer_host
+        self.peer_host = intern(peer_host)
         self.peer = peer
         self.is_known = False
         self.is_checking = False
-        self.deferred: list[Event] = []
+        self.deferred: list[Event] | None = None
         self.token: TokenSession | None = None
         host.guessing.arrived(peer_host)
         self.tls_peer = tls_peer
@@ -202,11 +212,14 @@ class Negotiator(ConnectionVerbs):
 
     def _authenticate(self, connection: Connection, method: m.Method) -> None:
         if isinstance(method, m.ConnectionStartOk):
-            self.mechanism = method.mechanism
+            # Thousands of clients send the same one.
+            self.mechanism = intern(method.mechanism)
             self.response = method.response
             self.client_properties = method.client_properties
             # What is asked for nowhere is not kept for every connection.
-            self.capabilities = CAPABILITIES_ASKED & client_capabilities(method.client_properties)
+            self.capabilities = shared(
+                CAPABILITIES_ASKED & client_capabilities(method.client_properties)
+            )
         elif isinstance(method, m.ConnectionSecureOk):
             self.response = method.response
         certified = "" if self.tls_peer is None else self.tls_peer.user
@@ -242,7 +255,7 @@ class Negotiator(ConnectionVerbs):
     def _judged(self, connection: Connection, credentials: Credentials, refusal: str) -> None:
         """It was checked, "" if it is right. What came meanwhile follows."""
         self.is_checking = False
-        deferred, self.deferred = self.deferred, []
+        deferred, self.deferred = self.deferred, None
         if connection.phase >= PHASE_CLOSING:
             return
         if refusal != "":
@@ -250,13 +263,15 @@ class Negotiator(ConnectionVerbs):
             return
         self._admit(connection, credentials)
         try:
-            for event in deferred:
+            for event in deferred or ():
                 connection.hear(event)
         except PeerError as fault:
             connection.fail(fault)
 
     def _defer(self, event: Event) -> None:
         """It waits until the login was answered. Raises: ConnectionFault 504 for too many."""
+        if self.deferred is None:
+            self.deferred = []
         if len(self.deferred) >= EARLY_METHODS.default:
             raise ConnectionFault(
                 504, f"more than {EARLY_METHODS.default} methods before the login was answered"
@@ -370,7 +385,7 @@ class Negotiator(ConnectionVerbs):
         # The tag of an ack is a delivery tag, which may have any value. Other tags are the bytes
         # of a class and a method with a sign, and a class may be above 0x7fff.
         identity = BASIC_ACK if event.kind == EVENT_ACK else int(event.tag) & 0xFFFFFFFF
-        is_ours = number in connection.parser.discarding
+        is_ours = connection.parser.is_discarding(number)
         if identity == CHANNEL_CLOSE_OK and is_ours:
             connection.parser.accept(number)
             return
@@ -419,8 +434,7 @@ class Negotiator(ConnectionVerbs):
         channel.cancel_notify = "consumer_cancel_notify" in session.capabilities
         gate = connection.gate
         if profile.is_parking:
-            observer = OpenedObserver(partial(connection.hop_opened, channel))
-            gate = Gate(connection.identity, line.clock, observer)
+            gate = Gate(connection.identity, line.clock, HopOpened(connection, channel))
         lane = Lane(
             connection.identity,
             LAYER_CONNECTION,

@@ -36,6 +36,8 @@ FRAME_SPARE_BYTES: Final = 256
 NAME_BYTES_MAX: Final = 260
 """A name of 255 bytes in a list, with its kind and length."""
 PAGE_NAMES_MAX: Final = 400
+NONE_WAITING: Final[dict[int, Ticket]] = {}
+"""What all sessions share in which no request is under way."""
 
 
 def queue_list(ask: Ask) -> None:
@@ -122,7 +124,7 @@ class Requests:
     def __init__(self, session: Session, declarations: Declarations) -> None:
         self.session = session
         self.declarations = declarations
-        self.waiting: dict[int, Ticket] = {}
+        self.waiting: dict[int, Ticket] = NONE_WAITING
 
     def ask(self, channel: Channel, q: m.RequestAsk) -> m.Method | None:
         """Begin `q`, or end it if it was begun before.
@@ -140,6 +142,8 @@ class Requests:
             return m.RequestAskOk(ticket.answer)
         if not channel.inbox.is_ending:
             ticket.is_awaited = True
+            if self.waiting is NONE_WAITING:
+                self.waiting = {}
             self.waiting[number] = ticket
             channel.inbox.is_parked = True
         return None

@@ -79,7 +79,7 @@ class CommitLine:
             place = self.places.get(actor)
             if place is None:
                 place = self.places[actor] = Place(share.bytes)
-                actor.gate.deferred.append(place)
+                actor.gate.keep(place)
             if not place.is_granted:
                 is_held = True
         return is_held

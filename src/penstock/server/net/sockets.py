@@ -9,7 +9,7 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-from penstock.broker.actors.output import Output, OutputLine, Shell
+from penstock.broker.actors.output import NO_PIECES, Output, OutputLine, Shell
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.phases import ENDS, PHASE_CLOSED
@@ -78,13 +78,13 @@ class SocketOutput(Output):
         pieces = self.pieces
         if self.tls is not None:
             if pieces:
-                self.pieces = []
+                self.pieces = NO_PIECES
                 pieces.append(data)
                 data = b"".join(pieces)
                 pieces = []
             data = self._sealed(data)
         if pieces:
-            self.pieces = []
+            self.pieces = NO_PIECES
             pieces.append(data)
             if self.pending:
                 self.pending += b"".join(pieces)
