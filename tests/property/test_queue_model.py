@@ -83,6 +83,7 @@ class QueueTwin(RuleBasedStateMachine):
     def the_ring_is_bounded(self) -> None:
         ring = self.queue.ring
         assert len(ring.items) <= 2 * len(ring) + 1024
+        assert not ring.later
 
 
 TestQueueTwin = QueueTwin.TestCase

@@ -139,7 +139,7 @@ class Backlog:
     def messages(self) -> list[Message]:
         """What memory has of them."""
         found = [*self.q3, *self.q2]
-        found.extend(self.q1.items[int(self.q1.head) :])
+        found.extend(self.q1.every())
         return found
 
     def first_bytes(self) -> i64:
@@ -243,13 +243,7 @@ class Backlog:
                 self.bytes -= self.q1.bytes
                 self.front.bytes += self.q1.bytes
                 self.q1.bytes = 0
-                if len(self.front) == 0:
-                    self.front.items = self.q1.items
-                    self.front.head = self.q1.head
-                    self.q1.items = []
-                    self.q1.head = 0
-                else:
-                    self.front.items.extend(self.q1.clear())
+                self.front.join(self.q1)
         self.is_split = bool(self.q3) or self.delta.count > 0
 
     def restore(self, found: FoundRange) -> None:
@@ -291,7 +285,7 @@ class Backlog:
 
     def clear(self) -> list[list[Message]]:
         """Everything leaves; what memory has of it but for `leaving`. The front has left."""
-        gone = [list(self.q3), list(self.q2), self.q1.clear()]
+        gone = [list(self.q3), list(self.q2), *self.q1.clear()]
         self.q3 = deque()
         self.q2 = deque()
         self.delta.clear()
@@ -336,22 +330,20 @@ class Backlog:
 
     def _is_end_unsaved(self) -> bool:
         """Whether the newest message of the front has to be saved before it can be paged."""
-        return len(self.front) > 0 and self.place_of(self.front.items[-1]) == UNSAVED
+        return len(self.front) > 0 and self.place_of(self.front.newest()) == UNSAVED
 
     def _split(self, excess: i64, kept: i64) -> None:
         """All there is is in the front: its end, of about `excess` bytes, becomes q1, so that it
         is saved in the order in which it will be read."""
         front = self.front
-        items = front.items
-        at: i64 = front.head + kept
-        cut: i64 = len(items)
+        end: list[Message] = []
         moved: i64 = 0
-        while cut > at and moved < excess:
-            cut -= 1
-            moved += len(items[cut].raw) + MESSAGE_OVERHEAD_BYTES
-        self.q1.items = items[cut:]
-        self.q1.head = 0
-        del items[cut:]
+        while front.count > kept and moved < excess:
+            message = front.pop()
+            moved += len(message.raw) + MESSAGE_OVERHEAD_BYTES
+            end.append(message)
+        end.reverse()
+        self.q1.extend(end)
         front.bytes -= moved
         self.q1.bytes = moved
         self.bytes += moved
@@ -363,7 +355,7 @@ class Backlog:
         q1 = self.q1
         room: i64 = pass_bytes
         while self.held() > target_bytes and len(q1) > 0:
-            message = q1.items[q1.head]
+            message = q1.first()
             size: i64 = len(message.raw)
             position = self.place_of(message)
             if position == UNSAVED:
@@ -391,15 +383,14 @@ class Backlog:
         self, saves: list[Message], target_bytes: i64, kept: i64, room: i64, pass_count: i64
     ) -> None:
         """Page the end of the front, a part of it that is saved in the order of delivery."""
-        items = self.front.items
-        stop: i64 = self.front.head + kept
+        front = self.front
         excess: i64 = self.held() - target_bytes
-        at: i64 = len(items)
         # Without a pass left nothing is saved; otherwise one message is, whatever its size.
         has_saves = len(saves) > 0 or room <= 0
         left: i64 = pass_count - len(saves)
-        while at > stop and excess > 0:
-            message = items[at - 1]
+        part: list[Message] = []
+        while front.count > kept and excess > 0:
+            message = front.newest()
             size: i64 = len(message.raw)
             position = self.place_of(message)
             if position == UNSAVED:
@@ -409,14 +400,11 @@ class Backlog:
                 left -= 1
                 room -= size
             excess -= size + MESSAGE_OVERHEAD_BYTES
-            at -= 1
-        part = items[at:]
-        del items[at:]
-        for message in part:
+            part.append(front.pop())
+        for message in reversed(part):
             if self.place_of(message) == UNSAVED:
                 self.reserve(message)
                 saves.append(message)
-        part.reverse()
         for message in part:
             size = len(message.raw)
             self.front.bytes -= size + MESSAGE_OVERHEAD_BYTES
@@ -486,7 +474,7 @@ class Backlog:
                 paged.tail_charged = len(paged.charged)
                 paged.tail_free = len(paged.free)
             elif len(front) > 0:
-                message = front.items.pop()
+                message = front.pop()
                 size: i64 = len(message.raw) + MESSAGE_OVERHEAD_BYTES
                 front.bytes -= size
                 self.bytes += size
@@ -586,7 +574,7 @@ class Backlog:
             message.origin = delta.take_first(one.position, content_bytes(message))
             message.origin.store(1, size)
             self.bytes += delta.ram_bytes - pieces_bytes
-        self.front.items.append(message)
+        self.front.append(message)
         self.front.bytes += size
         if not self.q3 and self.delta.count == 0 and self.q2:
             self.close_gaps()

@@ -109,7 +109,7 @@ class MessageLine(ClassicQueue):
     # -- counting --------------------------------------------------------------------------------
 
     def ready_count(self) -> i64:
-        count: i64 = len(self.ring.items) - self.ring.head + len(self.returned)
+        count: i64 = self.ring.count + len(self.returned)
         if self.is_simple:
             return count
         count += len(self.entries) - self.at + len(self.behind.leaving)
@@ -119,7 +119,7 @@ class MessageLine(ClassicQueue):
         return 0 if self.is_simple else len(self.behind.leaving)
 
     def at_hand(self) -> i64:
-        count: i64 = len(self.ring.items) - self.ring.head + len(self.returned)
+        count: i64 = self.ring.count + len(self.returned)
         if self.is_simple:
             return count
         if self.has_entries:
@@ -194,7 +194,7 @@ class MessageLine(ClassicQueue):
             self.behind.bytes += size
             ring = self.behind.q1
         ring.bytes += size
-        ring.items.append(message)
+        ring.append(message)
 
     def add_all(self, messages: list[Message], bytes_: i64) -> None:
         count: i64 = len(messages)
@@ -204,7 +204,7 @@ class MessageLine(ClassicQueue):
             self.behind.bytes += memory
             ring = self.behind.q1
         ring.bytes += memory
-        ring.items.extend(messages)
+        ring.extend(messages)
         self.bytes_ready += memory
         self.publish_count += count
 
@@ -253,7 +253,7 @@ class MessageLine(ClassicQueue):
             return self.entries[self.at].message.body_bytes
         ring = self.ring
         if len(ring) > 0 or not self.behind.is_split:
-            return ring.items[ring.head].body_bytes
+            return ring.first().body_bytes
         return self.behind.first_bytes()
 
     def put_back(self, position: i64, message: Message) -> None:
@@ -322,7 +322,7 @@ class MessageLine(ClassicQueue):
         if self.has_entries:
             purged.entries.append(cast("list[Returned]", self.entries[int(self.at) :]))
             self.entries = []
-        purged.messages.append(self.ring.clear())
+        purged.messages.extend(self.ring.clear())
         if self.is_paging:
             purged.entries.append(cast("list[Returned]", self.behind.leaving))
             purged.messages.extend(self.behind.clear())
@@ -438,8 +438,7 @@ class MessageLine(ClassicQueue):
         del entries[int(at) :]
         if lent:
             assert len(self.ring) == 0, "what was read has its entry"
-            self.ring.items = [one.message for one in lent]
-            self.ring.head = 0
+            self.ring.extend([one.message for one in lent])
         lent.reverse()
         return lent
 
@@ -457,28 +456,26 @@ class MessageLine(ClassicQueue):
     def ready_messages(self, step: int = 1) -> list[Message]:
         if self.is_simple:
             found = [one.message for one in self.returned[::step]]
-            found.extend(self.ring.items[int(self.ring.head) :: step])
+            found.extend(self.ring.every(step))
             return found
         found = [one.message for one in self.returned]
         found.extend([one.message for one in self.behind.leaving])
         found.extend([one.message for one in self.entries[int(self.at) :]])
-        found.extend(self.ring.items[int(self.ring.head) :])
+        found.extend(self.ring.every())
         found.extend(self.behind.messages())
         return found if step == 1 else found[::step]
 
     def some_messages(self, most: i64) -> list[Message]:
-        ring = self.ring.items
-        newest = self.behind.q1.items
+        ring = self.ring
+        newest = self.behind.q1
         entries = self.entries
         at = int(self.at)
-        head = int(self.ring.head)
-        end = int(self.behind.q1.head)
-        count = len(ring) - head + len(entries) - at + len(newest) - end + len(self.returned)
+        count = len(ring) + len(entries) - at + len(newest) + len(self.returned)
         step = max(1, count // int(most))
         found = [one.message for one in self.returned[::step]]
         found.extend([one.message for one in entries[at::step]])
-        found.extend(ring[head::step])
-        found.extend(newest[end::step])
+        found.extend(ring.every(step))
+        found.extend(newest.every(step))
         return found
 
     def returned_messages(self) -> list[Message]:
@@ -498,7 +495,7 @@ class MessageLine(ClassicQueue):
         if self.returned:
             message = self.returned[0].message
         elif len(self.ring) > 0:
-            message = self.ring.items[self.ring.head]
+            message = self.ring.first()
         else:
             return 0
         size: i64 = len(message.raw)
@@ -569,7 +566,7 @@ class MessageLine(ClassicQueue):
         ring = self.ring
         kept: i64 = 0
         if len(ring) > 0 and not self.has_entries:
-            size: i64 = len(ring.items[ring.head].raw)
+            size: i64 = len(ring.first().raw)
             kept = 1 if size + MESSAGE_OVERHEAD_BYTES <= target_bytes else 0
         left: i64 = target_bytes - (self.leaving_bytes() - self.behind.held())
         saves = self.behind.page_bytes(left, kept, pass_bytes, pass_count)
