@@ -1,23 +1,54 @@
 """A thread that writes: jobs in the order they were given, ends told on the loop. The stores have
 one, and parking lots another, so that no confirm waits for what is parked.
 
-An end is told through a socket that the poller watches beside the clients' own: asyncio's way to
-wake the loop from another thread would be seen only after the poller has lingered for input, a
-millisecond in which nobody gets a confirm.
+An end is told through a descriptor that the poller watches beside the clients' sockets: asyncio's
+way to wake the loop from another thread would be seen only after the poller has lingered for input,
+a millisecond in which nobody gets a confirm. Both threads wake each other by a write to an eventfd,
+and the poller hears of each write without reading it: of all ways this takes the fewest system
+calls, and a confirm that comes alone waits for every one of them (docs/performance.md, c1).
 """
 
-import socket
+import os
+import sys
 from collections import deque
 from errno import ENOMEM
-from queue import SimpleQueue
 from threading import Thread
 from typing import Final
 
 from penstock.broker.actors.disk import Disk, JobClient
-from penstock.server.net.poller import READ, Poller, Watched
+from penstock.server.net.poller import Poller, Watched
 from penstock.storage.log.job import Job
 
-RING: Final = b"!"
+RING: Final = (1).to_bytes(8, sys.byteorder)
+"""What an eventfd takes and gives: a count. A pipe takes any bytes."""
+
+
+class Wire:
+    """One thread writes to it, another one waits for that: an eventfd, or a pipe where there is
+    none. fd: the end to wait at."""
+
+    __slots__ = ("_end", "fd")
+
+    def __init__(self) -> None:
+        if sys.platform == "linux":
+            self.fd = self._end = os.eventfd(0)
+        else:
+            self.fd, self._end = os.pipe()
+
+    def ring(self) -> None:
+        """Let the other thread go on."""
+        os.write(self._end, RING)
+
+    def wait(self) -> None:
+        """Until it has rung since the last time."""
+        os.read(self.fd, len(RING))
+
+    def close(self) -> None:
+        """No thread waits any more. Who rings all the same gets an OSError, and does not write to
+        whatever has the number of this descriptor by then."""
+        for fd in {self.fd, self._end}:
+            self.fd = self._end = -1
+            os.close(fd)
 
 
 class Bell(Watched):
@@ -40,21 +71,31 @@ class DiskThread(Disk):
     """The end of a job is work for actors, and the poller lets them work when it was told. name: of
     its thread."""
 
-    __slots__ = ("_bell", "_ended", "_is_rung", "_jobs", "_rope", "_thread", "poller")
+    __slots__ = (
+        "_bell",
+        "_call",
+        "_ended",
+        "_is_called",
+        "_is_read",
+        "_is_rung",
+        "_jobs",
+        "_thread",
+        "poller",
+    )
 
     def __init__(self, poller: Poller, name: str = "penstock-disk") -> None:
         self.poller = poller
-        self._jobs: SimpleQueue[tuple[Job, JobClient] | None] = SimpleQueue()
+        self._jobs: deque[tuple[Job, JobClient] | None] = deque()
         self._ended: deque[tuple[Job, JobClient, OSError | None]] = deque()
+        self._is_called = False
         self._is_rung = False
-        self._bell, self._rope = socket.socketpair()
-        self._bell.setblocking(False)
-        poller.watch(self._bell, Bell(self), READ)
+        self._call, self._bell = Wire(), Wire()
+        self._is_read = not poller.watch_bell(self._bell.fd, Bell(self))
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, job: Job, client: JobClient) -> None:
-        self._jobs.put((job, client))
+        self._give((job, client))
 
     def close(self) -> None:
         """Do what was submitted, then end; returns when it has. Ends are told before it returns."""
@@ -64,31 +105,41 @@ class DiskThread(Disk):
 
     def join(self) -> None:
         """Do what was submitted; nothing is taken after it."""
-        self._jobs.put(None)
+        self._give(None)
         self._thread.join()
 
     def hang_up(self) -> None:
         """Nothing is told any more."""
-        self.poller.unwatch(self._bell)
+        self.poller.unwatch_bell(self._bell.fd)
         self._bell.close()
-        self._rope.close()
+        self._call.close()
 
     def answer(self) -> None:
         """The bell has rung: tell every end there is by now."""
-        try:  # noqa: SIM105  (`suppress` costs as much as all the rest)
-            self._bell.recv(16)
-        except BlockingIOError:
-            pass
+        if self._is_read:
+            self._bell.wait()
         # Before looking: what ends after the look rings again.
         self._is_rung = False
         self.tell()
 
+    def _give(self, entry: tuple[Job, JobClient] | None) -> None:
+        """To the thread, which is called unless it is about to look anyway; None: it ends."""
+        self._jobs.append(entry)
+        if not self._is_called:
+            self._is_called = True
+            self._call.ring()
+
     def _work(self) -> None:
+        jobs = self._jobs
         while True:
-            entry = self._jobs.get()
-            if entry is None:
-                return
-            self.work(*entry)
+            self._call.wait()
+            # Before looking: what is given after the look calls again.
+            self._is_called = False
+            while jobs:
+                entry = jobs.popleft()
+                if entry is None:
+                    return
+                self.work(*entry)
 
     def work(self, job: Job, client: JobClient) -> None:
         """Do `job`, and have its end told."""
@@ -113,7 +164,7 @@ class DiskThread(Disk):
         """See to it that the loop looks, on any thread."""
         if not self._is_rung:
             self._is_rung = True
-            self._rope.send(RING)
+            self._bell.ring()
 
     def tell(self) -> None:
         """Every end there is by now."""

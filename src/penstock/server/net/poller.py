@@ -42,6 +42,8 @@ EVENTS_PER_POLL: Final = 256
 READ: Final = 1
 WRITE: Final = 4
 GONE: Final = 0x18
+EACH_WRITE: Final = 1 << 31
+"""EPOLLET: a descriptor is ready once for every write, whether it is read or not."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -93,6 +95,14 @@ class Poller:
     def unwatch(self, sock: socket.socket) -> None:
         raise NotImplementedError
 
+    def watch_bell(self, fd: int, bell: Watched) -> bool:
+        """Call `bell.readable` whenever something is written to `fd`, an eventfd or a pipe; True if
+        that need not be read there to be told of the next time."""
+        raise NotImplementedError
+
+    def unwatch_bell(self, fd: int) -> None:
+        raise NotImplementedError
+
     def close(self) -> None:
         """Watch nothing any more."""
 
@@ -135,6 +145,16 @@ class EpollPoller(Poller):
         # The disk outlives the poller, so that all its work is done at a stop.
         if not self.epoll.closed:
             self.epoll.unregister(sock.fileno())
+
+    def watch_bell(self, fd: int, bell: Watched) -> bool:
+        self.watched[fd] = bell
+        self.epoll.register(fd, READ | EACH_WRITE)
+        return True
+
+    def unwatch_bell(self, fd: int) -> None:
+        self.watched.pop(fd, None)
+        if not self.epoll.closed:
+            self.epoll.unregister(fd)
 
     def close(self) -> None:
         self.loop.remove_reader(self.epoll.fileno())
@@ -253,6 +273,13 @@ class LoopPoller(Poller):
         self.interests.pop(sock.fileno(), None)
         self.loop.remove_reader(sock.fileno())
         self.loop.remove_writer(sock.fileno())
+
+    def watch_bell(self, fd: int, bell: Watched) -> bool:
+        self.loop.add_reader(fd, self._readable, bell)
+        return False
+
+    def unwatch_bell(self, fd: int) -> None:
+        self.loop.remove_reader(fd)
 
     def _readable(self, watched: Watched) -> None:
         if not watched.readable():

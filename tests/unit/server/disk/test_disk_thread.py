@@ -1,6 +1,7 @@
 """The disk's thread: jobs in their order, ends told on the loop, and nothing left undone."""
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 
 from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import JobClient
-from penstock.server.disk.disk_thread import DiskThread
+from penstock.server.disk.disk_thread import DiskThread, Wire
 from penstock.server.machine.clock import SystemClock
 from penstock.server.net.poller import EpollPoller, LoopPoller, Poller
 from penstock.storage.log.job import Job
@@ -130,3 +131,23 @@ def test_the_poller_hears_of_an_end_while_it_lingers() -> None:
         poller.close()
 
     asyncio.run(scenario())
+
+
+def test_who_rings_a_closed_wire_gets_an_error() -> None:
+    """The number of its descriptor may be another file's by then, which gets nothing."""
+    wire = Wire()
+    wire.ring()
+    wire.wait()
+    fd = wire.fd
+    wire.close()
+    reader, writer = os.pipe()
+    try:
+        assert fd in (reader, writer), "the lowest free numbers are given out again"
+        os.set_blocking(reader, False)
+        with pytest.raises(OSError):
+            wire.ring()
+        with pytest.raises(BlockingIOError):
+            os.read(reader, 8)
+    finally:
+        os.close(reader)
+        os.close(writer)
