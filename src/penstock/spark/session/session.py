@@ -35,6 +35,7 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.base.errors import OperatorError
 from penstock.spark.java import JavaHome
+from penstock.spark.session.watching import end_queries
 
 CONNECT_S_MAX: Final = 5.0
 EXECUTOR_S_MAX: Final = 60.0
@@ -167,7 +168,8 @@ def was_interrupted(fault: BaseException | None) -> bool:
 
 @contextmanager
 def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
-    """A session that is stopped, with its JVM, when the block ends.
+    """A session that is stopped, with its JVM, when the block ends; queries that still run are
+    stopped before it, between two batches (`end_queries`).
 
     master: where it runs, as Spark names it; "" for at most CORES_MAX cores of this machine. The
     machines of a cluster need the same Python (or PYSPARK_PYTHON names theirs), this package, and
@@ -222,6 +224,8 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
             raise
         finally:
             # Nothing to stop where the signal has ended the JVM too, as that of a process group.
+            with suppress(Py4JError, OSError):
+                end_queries(session)
             with suppress(Py4JError, OSError):
                 session.stop()
             if is_local_cluster(master):
