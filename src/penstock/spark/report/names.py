@@ -13,7 +13,8 @@ from penstock.spark.blame.blame import ARROW, actor_kind
 CHARACTERS_MAX: Final = 48
 _MADE_UP: Final = re.compile(r"(?:amq\.)?ctag.*|None\d*|spark-tail-\d+|.{25,}|[0-9a-f-]{16,}")
 """Tags of consumers that a client library chose."""
-_SPARK: Final = re.compile(r"(?:of (?P<application>.+)|(?P<query>.+)): (?:source|task \d+)(?:@.*)?")
+_ROLES: Final = r"source(?:: partitions)?|tasks|task \d+(?:\.\.\d+)?|sink, (?:driver|partition \d+)"
+_SPARK: Final = re.compile(rf"(?:of (?P<application>.+?)|(?P<query>.+?)): (?:{_ROLES})(?:@.*)?")
 """Connections of the connector: `minutes (orders-app): task 3`, `of orders-app: source`."""
 
 _WORDS: Final = {

@@ -245,8 +245,13 @@ def latencies(tables: Tables, run: RunDescription) -> tuple[list[Row], tuple[Tic
 
 
 def states(tables: Tables) -> list[Row]:
-    """Idle, busy, blocked, waiting of those actors that were idle least."""
-    rows = [row for row in whole_time(tables.time_in_state) if row.wall_ns > 0]
+    """Idle, busy, blocked, waiting of those actors that were idle least. Those who have one name
+    are one row."""
+    named = {(shown(row.actor), row.node): row.actor for row in tables.time_in_state}
+    of_names = (
+        row._replace(actor=named[shown(row.actor), row.node]) for row in tables.time_in_state
+    )
+    rows = [row for row in whole_time(of_names) if row.wall_ns > 0]
     rows.sort(key=lambda row: (row.idle_ns / row.wall_ns, row.actor))
     found: list[Row] = []
     for row in rows[:ROWS_MAX]:

@@ -3,10 +3,10 @@
 import pytest
 
 from penstock.spark.report.paces import SPANS_MAX, MessageRates, paces, shown_queues
-from penstock.spark.report.plots import rates, throughput
+from penstock.spark.report.plots import rates, states, throughput
 from penstock.spark.report.scales import LogScale, TimeAxis, elapsed, top_of
 from penstock.spark.schema.formats import RunDescription
-from penstock.spark.schema.rows import DepthRow, HeldRow, Tables
+from penstock.spark.schema.rows import DepthRow, HeldRow, StateRow, Tables
 
 S = 1_000_000_000
 
@@ -29,6 +29,21 @@ def test_rates_are_those_of_spans_of_five_seconds() -> None:
     )
     assert len(paces(samples("/q", 3600, 1, 1))) == SPANS_MAX
     assert paces([]) == paces(samples("/q", 0, 1, 1)) == []
+
+
+def test_the_time_of_those_who_have_one_name_is_one_row() -> None:
+    """As of a Spark query that was started again, or of its tasks."""
+    found = states(
+        Tables(*((),) * 3, (
+            StateRow(0, "conn:minutes (shop): task 1@127.0.0.1:1", 10, 10, 0, 0, 0),
+            StateRow(0, "conn:minutes (shop): task 2@127.0.0.1:2", 10, 0, 10, 0, 0),
+            StateRow(0, "queue:/q", 10, 0, 0, 10, 0),
+        ), *((),) * 5)
+    )  # fmt: skip
+    assert [(row.name, row.note) for row in found] == [
+        ("queue q", "100% blocked"),
+        ("Spark query minutes (shop)", "50% busy"),
+    ]
 
 
 def test_a_counter_that_falls_begins_anew() -> None:
