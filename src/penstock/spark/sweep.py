@@ -12,15 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.spark.session.watching import tasks_done, watched
 from penstock.sweep.point import COLUMNS, REAL, SCHEMA, TEXT, TRUTH, WHOLE, Point, Row, point_of
@@ -29,19 +21,9 @@ from penstock.sweep.run import run_point
 TASKS_PER_CORE: Final = 4
 """In a round: points differ tenfold in what they cost, so a task done early takes another."""
 POINTS_PER_TASK: Final = 4
-_TYPES: Final[dict[str, DataType]] = {
-    TEXT: StringType(),
-    WHOLE: LongType(),
-    REAL: DoubleType(),
-    TRUTH: BooleanType(),
-}
-
-
-def struct_of(names: Sequence[str]) -> StructType:
-    """The columns called `names`; those of the key are never null."""
-    return StructType(
-        [StructField(name, _TYPES[SCHEMA[name]], nullable=name not in COLUMNS) for name in names]
-    )
+_TYPES: Final = {TEXT: pa.string(), WHOLE: pa.int64(), REAL: pa.float64(), TRUTH: pa.bool_()}
+_ROWS: Final = pa.schema([(name, _TYPES[kind]) for name, kind in SCHEMA.items()])
+_POINTS: Final = pa.schema([_ROWS.field(name).with_nullable(False) for name in COLUMNS])
 
 
 def run_in_spark(
@@ -70,21 +52,15 @@ def run_round(session: SparkSession, points: Sequence[Point]) -> list[Row]:
     context = session.sparkContext
     frame = session.createDataFrame(
         context.parallelize([tuple(asdict(point).values()) for point in dealt], tasks),
-        struct_of(COLUMNS),
+        from_arrow_schema(_POINTS),
     )
-    found = frame.mapInArrow(run_batches, struct_of(tuple(SCHEMA))).toArrow()
+    found = frame.mapInArrow(run_batches, from_arrow_schema(_ROWS)).toArrow()
     rows: list[Row] = found.to_pylist()
     return rows
 
 
 def run_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What runs in a worker."""
-    schema = None
     for batch in batches:
         rows = [run_point(point_of(row)) for row in batch.to_pylist()]
-        schema = schema or pa.schema([(name, _arrow(kind)) for name, kind in SCHEMA.items()])
-        yield pa.RecordBatch.from_pylist(rows, schema)
-
-
-def _arrow(kind: str) -> pa.DataType:
-    return {TEXT: pa.string(), WHOLE: pa.int64(), REAL: pa.float64(), TRUTH: pa.bool_()}[kind]
+        yield pa.RecordBatch.from_pylist(rows, _ROWS)

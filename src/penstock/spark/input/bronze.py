@@ -9,15 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.spark.input import parse
 from penstock.spark.schema.arrow_columns import coded_schema
-from penstock.spark.tables.files import WrittenFile, by_day, new_path
+from penstock.spark.tables.files import WRITTEN, WrittenFile, by_day, new_path
 from penstock.spark.tables.store import EVENTS, TableStore
 
 MESSAGES: Final = "bronze/messages"
 
-_PARTS: Final = "name string, path string, bytes bigint, rows bigint, low bigint, high bigint"
+_PARTS: Final = from_arrow_schema(pa.schema([("name", pa.string()), *WRITTEN]))
 
 
 class BronzeTable(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
@@ -24,10 +25,6 @@ from penstock.spark.input.intake import ROUND_BYTES, Range, ends_of, fresh
 from penstock.spark.schema.formats import FILES, input_files
 
 NAME: Final = "penstock-files"
-SCHEMA: Final = (
-    "pattern string, path string, start bigint, end bigint, boot_id string, node string, "
-    "offset_ns bigint"
-)
 _ROWS: Final = pa.schema(
     [
         ("pattern", pa.string()),
@@ -50,9 +47,9 @@ class FileSource(DataSource):
         """What goes into `format(...)`."""
         return NAME
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """One row a range."""
-        return SCHEMA
+        return from_arrow_schema(_ROWS)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For `spark.readStream`."""

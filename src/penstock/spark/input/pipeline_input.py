@@ -3,13 +3,12 @@
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from penstock.base.errors import OperatorError
-from penstock.spark.input.span import Span
 from penstock.spark.schema.formats import (
     FILES,
     RunDescription,
@@ -20,6 +19,24 @@ from penstock.spark.schema.formats import (
 
 NAME_CHARACTERS: Final = 24
 """Of a directory that stand in the name of its query."""
+
+
+Offset = Mapping[str, Any]
+
+
+class Span(NamedTuple):
+    """What there is to read, in bytes of files or messages of a stream, as offsets of the query:
+    from `begin` where nothing was read yet."""
+
+    begin: Offset
+    end: Offset
+
+    def left(self, offset: Offset) -> int:
+        """What lies behind `offset`, in bytes or messages."""
+        return sum(
+            max(0, int(end) - int(offset.get(name, self.begin.get(name, 0))))
+            for name, end in self.end.items()
+        )
 
 
 class PipelineInput:

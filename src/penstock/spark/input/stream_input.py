@@ -17,8 +17,7 @@ from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import Channel, Connection
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, parse_source
-from penstock.spark.input.pipeline_input import PipelineInput
-from penstock.spark.input.span import Span
+from penstock.spark.input.pipeline_input import PipelineInput, Span
 from penstock.spark.schema.formats import EVENT_STREAM, RunDescription
 
 SCHEMES: Final = ("amqp://", "amqps://")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.spark.input.span import Offset, Span
+from penstock.spark.input.pipeline_input import Offset, Span
 
 READING: Final = "reading"
 HOLDS: Final = "holds and samples"

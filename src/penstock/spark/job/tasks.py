@@ -21,31 +21,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.spark.schema.arrow_columns import Tables
-from penstock.spark.tables.files import GROUP_ROWS, WrittenFile, without, write_days
+from penstock.spark.tables.files import GROUP_ROWS, WRITTEN, WrittenFile, without, write_days
 from penstock.spark.tables.store import UNDATED
 from penstock.spark.tables.upkeep import merged_if_there
 
 STARTS: Final = 64
 """Times that a task tells of the rows of a file, at equal distances in their order."""
 
-_ROWS: Final = (
-    "name string, path string, bytes bigint, rows bigint, low bigint, high bigint, "
-    "starts array<bigint>, data binary"
-)
 _SCHEMA: Final = pa.schema(
-    [
-        ("name", pa.string()),
-        ("path", pa.string()),
-        ("bytes", pa.int64()),
-        ("rows", pa.int64()),
-        ("low", pa.int64()),
-        ("high", pa.int64()),
-        ("starts", pa.list_(pa.int64())),
-        ("data", pa.binary()),
-    ]
+    [("name", pa.string()), *WRITTEN, ("starts", pa.list_(pa.int64())), ("data", pa.binary())]
 )
+_ROWS: Final = from_arrow_schema(_SCHEMA)
 
 
 Found = TypeVar("Found")
@@ -59,8 +48,8 @@ Dealt = Mapping[str, Sequence[pa.Table]]
 
 Work = Callable[[Dealt], Tables]
 
-_DEALT: Final = "share int, name string, data binary"
 _PIECE: Final = pa.schema([("share", pa.int32()), ("name", pa.string()), ("data", pa.binary())])
+_DEALT: Final = from_arrow_schema(_PIECE)
 TASKS_A_CORE: Final = 2
 MANY_NAMES: Final = 64
 """Of a dictionary, besides one for two rows: from then on those that are used are looked for."""

@@ -156,10 +156,8 @@ def coded(table: pa.Table) -> Coded:
     places = {name: at for at, name in enumerate(names)}
     codes = {}
     for text in texts:
-        column = table[text]
-        known = np.array([places[name] for name in _values(column)], np.int64)
-        indices = [chunk.indices.to_numpy() for chunk in column.chunks]
-        codes[text] = known[np.concatenate(indices)] if indices else np.zeros(0, np.int64)
+        known = np.array([places[name] for name in _values(table[text])], np.int64)
+        codes[text] = known[_places(table[text])]
     rest = [name for name in table.column_names if name not in codes]
     return Coded(names, codes, {name: table[name].to_numpy() for name in rest})
 
@@ -168,12 +166,16 @@ def _values(column: pa.ChunkedArray) -> list[str]:
     return column.chunk(0).dictionary.to_pylist() if column.num_chunks else []
 
 
+def _places(column: pa.ChunkedArray) -> I64:
+    """The place of each row's text in `_values`."""
+    return np.concatenate([NONE, *(chunk.indices.to_numpy() for chunk in column.chunks)])
+
+
 def share(column: pa.ChunkedArray, shares: int) -> I64:
     """Of which share each row is, 0..shares-1, by the names of a text column. column: as of
     `named`."""
     known = np.array([zlib.crc32(name.encode()) % shares for name in _values(column)], np.int64)
-    indices = [chunk.indices.to_numpy() for chunk in column.chunks]
-    return known[np.concatenate(indices)] if indices else NONE
+    return known[_places(column)]
 
 
 def dealt(rows: pa.Table, key: I64) -> Iterator[tuple[int, pa.Table]]:
@@ -191,8 +193,7 @@ def named(column: pa.ChunkedArray, is_one: Callable[[str], bool]) -> Mask:
     """Which rows have a name that `is_one`, which is asked once a name. column: of dictionaries
     that are the same in every chunk."""
     known = np.array([is_one(name) for name in _values(column)], np.bool_)
-    indices = [chunk.indices.to_numpy() for chunk in column.chunks]
-    return known[np.concatenate(indices)] if indices else np.zeros(0, np.bool_)
+    return known[_places(column)]
 
 
 def text(names: Sequence[str], codes: I64) -> pa.Array:

@@ -33,6 +33,16 @@ class WrittenFile(NamedTuple):
     high: int = 0
 
 
+WRITTEN: Final = (
+    ("path", pa.string()),
+    ("bytes", pa.int64()),
+    ("rows", pa.int64()),
+    ("low", pa.int64()),
+    ("high", pa.int64()),
+)
+"""The same as columns."""
+
+
 def day_name(number: int) -> str:
     """A day as it stands in paths. number: of days since 1970, clamped to what dates can say."""
     last = 2_932_896

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from penstock.spark.input.span import Span
+from penstock.spark.input.pipeline_input import Span
 from penstock.spark.job.backlog import BLAME, HOLDS, READING, Backlog
 
 

@@ -21,7 +21,7 @@ from penstock.spark.connector.common.kinds import LEASE, QUEUE, REQUESTS, STREAM
 from penstock.spark.connector.common.labels import in_task
 from penstock.spark.connector.common.option_values import AUTO, matching
 from penstock.spark.connector.common.options import SourceOptions, parse_source
-from penstock.spark.connector.common.outage import Outage, is_final
+from penstock.spark.connector.common.outage import is_final, patiently
 
 HEARTBEAT_S: Final = 30
 CONNECTION_NAME: Final = "source"
@@ -142,14 +142,12 @@ def parse_and_find(
     endpoint = labelled(options.endpoint, application)
     if not options.may_change and options.mode != AUTO:
         return replace(options, endpoint=endpoint)
-    limit_ms = options.endpoint.reconnect_timeout_ms if is_patient else 0
-    outage = Outage()
-    while True:
-        try:
-            with open_connection(endpoint, role) as connection:
-                return replace(_found(given, options, connection), endpoint=endpoint)
-        except ClientError as error:
-            outage.wait(error, limit_ms, role)
+
+    def find() -> SourceOptions:
+        with open_connection(endpoint, role) as connection:
+            return replace(_found(given, options, connection), endpoint=endpoint)
+
+    return patiently(find, endpoint.reconnect_timeout_ms if is_patient else 0, role)
 
 
 def _found(
@@ -213,16 +211,11 @@ def partitions_of(options: SourceOptions, connection: Connection) -> tuple[str, 
             "AMQP what is bound to an exchange, as Penstock does; name the partitions with option "
             "queues"
         )
-    channel = connection.channel()
-    names: list[str] = []
-    while True:
-        question: Table = {"super_stream": name, "from": len(names)}
-        answer = channel.request("stream.partitions", question)
-        page = answer["names"]
-        assert isinstance(page, list), "docs/requests.md says so"
-        names += [str(one) for one in page]
-        if answer["is_last"] or not page:
-            break
+    names = _pages(
+        connection,
+        "stream.partitions",
+        lambda names: {"super_stream": name, "from": len(names)},
+    )
     if not names:
         raise OperatorError(
             f"option superStream is {name!r}, and no stream is bound to that exchange: `penstock "
@@ -237,14 +230,21 @@ def _listed(options: SourceOptions, kind: str, connection: Connection) -> list[s
             f"option queuePattern: the broker at {options.endpoint.url.address()} does not "
             "list its queues over AMQP, as Penstock does; name them with option queues"
         )
+    return _pages(
+        connection,
+        "queue.list",
+        lambda names: {"type": kind, "after": names[-1] if names else ""},
+    )
+
+
+def _pages(connection: Connection, verb: str, question: Callable[[list[str]], Table]) -> list[str]:
+    """All names that the broker has, a page a request. question: for what follows on some names."""
     channel = connection.channel()
     names: list[str] = []
-    after = ""
     while True:
-        answer = channel.request("queue.list", {"type": kind, "after": after})
+        answer = channel.request(verb, question(names))
         page = answer["names"]
         assert isinstance(page, list), "docs/requests.md says so"
         names += [str(one) for one in page]
         if answer["is_last"] or not page:
             return names
-        after = names[-1]

@@ -6,14 +6,17 @@ what is wrong with the request, which would be wrong again.
 
 import logging
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
+from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectError
 from penstock.protocol.constants import ACCESS_REFUSED, NOT_ALLOWED
 
 RETRY_MS: Final = 500
 _NS_PER_MS: Final = 1_000_000
 _log = logging.getLogger("penstock.spark")
+T = TypeVar("T")
 
 
 def is_final(error: ClientError) -> bool:
@@ -45,6 +48,17 @@ class Outage:
         """It is there."""
         self._since_ns = 0
 
+    def bear(self, error: ClientError, limit_ms: int, what: str) -> None:
+        """It is away, as `error` says: return where the query has time for another try.
+
+        Raises: `error` when it is final, OperatorError after `limit_ms` without `end`."""
+        if is_final(error):
+            raise error
+        if self.ms() >= limit_ms:
+            raise OperatorError(
+                f"{what}: no connection for {limit_ms / 1000:g} s (reconnectTimeout): {error}"
+            ) from error
+
     def wait(self, error: ClientError, limit_ms: int, what: str) -> None:
         """It is away, as `error` says: return when `what` is worth another try.
 
@@ -54,3 +68,14 @@ class Outage:
         if self.ms() < RETRY_MS:
             _log.warning("%s: %s; tried again for %g s", what, error, limit_ms / 1000)
         time.sleep(RETRY_MS / 1000)
+
+
+def patiently(work: Callable[[], T], limit_ms: int, what: str) -> T:
+    """What `work` returns, which is tried again while the broker is away. Raises: what `work`
+    raises; the last ClientError when it is final, and after `limit_ms`."""
+    outage = Outage()
+    while True:
+        try:
+            return work()
+        except ClientError as error:
+            outage.wait(error, limit_ms, what)

@@ -32,10 +32,7 @@ def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
 
         @functools.wraps(method)
         def iterate(*given: Any, **named: Any) -> Iterator[Any]:
-            try:
-                yield from method(*given, **named)
-            except PenstockError as error:
-                raise _bare(error) from None
+            yield from _watched(method(*given, **named))
 
         return iterate
 

@@ -11,23 +11,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Final
 
-from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
-from penstock.client.events import Cancelled
 from penstock.client.io_blocking import Connection
-from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Gathered
 from penstock.spark.connector.common.lag import Told
-from penstock.spark.connector.common.link import QueueLink, check_channel
+from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.options import SourceOptions
-from penstock.spark.connector.common.outage import Outage, is_final
-from penstock.spark.connector.common.scan import Scanned
+from penstock.spark.connector.common.outage import Outage
 from penstock.spark.connector.common.shape import Shape
 
 PREFETCH: Final = 4000
 """Deliveries on their way at most; half of them are acknowledged at once, which gives room and
 nothing else."""
-CONSUMER_TAG: Final = "spark"
 _NS_PER_MS: Final = 1_000_000
 _log = logging.getLogger("penstock.spark")
 Run = tuple[int, bytes, int]
@@ -91,16 +86,11 @@ class RangePlanner:
     def _lose(self, error: ClientError) -> None:
         """The connection broke, and could not be opened again. Raises: OperatorError when that has
         been so for reconnectTimeout; `error` where the broker is there and refuses."""
-        if is_final(error):
-            raise error
-        name, limit_ms = self._options.queue, self._options.endpoint.reconnect_timeout_ms
-        if not self._outage.is_on():
+        name, was_on = self._options.queue, self._outage.is_on()
+        limit_ms = self._options.endpoint.reconnect_timeout_ms
+        self._outage.bear(error, limit_ms, f"{self.KIND} {name!r}")
+        if not was_on:
             _log.warning("%s %s: connection lost: %s", self.KIND, name, error)
-        if self._outage.ms() >= limit_ms:
-            raise OperatorError(
-                f"{self.KIND} {name!r}: no connection for {limit_ms / 1000:g} s "
-                f"(reconnectTimeout): {error}"
-            ) from error
 
 
 def split(start: int, stop: int, count: int) -> list[tuple[int, int]]:
@@ -155,33 +145,3 @@ def read_batches(
         finally:
             link.close()
     yield from gathered.rest()
-
-
-def arrivals(
-    link: QueueLink,
-    arguments: Table,
-    timeout_ms: int,
-    cancelled: Callable[[], Exception],
-    late: Callable[[], Exception],
-) -> Iterator[Scanned]:
-    """Deliveries to a consumer with `arguments`, acknowledged as they come, until the caller has
-    enough. cancelled, late: what is raised when the broker ends the consumer, and after
-    `timeout_ms` without a delivery. Raises these; ChannelClosedError, ConnectionClosedError."""
-    link.consume(CONSUMER_TAG, arguments)
-    taken, acknowledged = 0, 0
-    quiet_ns = time.monotonic_ns()
-    while True:
-        scanned, events = link.exchange(1000)
-        if scanned.ends:
-            quiet_ns = time.monotonic_ns()
-            taken += len(scanned.ends)
-            if taken - acknowledged >= PREFETCH // 2:
-                acknowledged = taken
-                link.acknowledge(taken)
-                link.write()
-            yield scanned
-        check_channel(events)
-        if any(isinstance(event, Cancelled) for event in events):
-            raise cancelled()
-        if not scanned.ends and time.monotonic_ns() - quiet_ns > timeout_ms * _NS_PER_MS:
-            raise late()

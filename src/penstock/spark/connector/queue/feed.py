@@ -29,7 +29,7 @@ from penstock.spark.connector.common.kinds import is_stream
 from penstock.spark.connector.common.link import QueueLink, waker
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import SourceOptions
-from penstock.spark.connector.common.outage import is_final
+from penstock.spark.connector.common.outage import RETRY_MS, Outage
 from penstock.spark.connector.common.scan import Scanned
 from penstock.spark.connector.queue.ledger import OffsetLedger
 
@@ -37,8 +37,6 @@ _log = logging.getLogger("penstock.spark")
 _NS_PER_MS: Final = 1_000_000
 COUNT_EVERY_MS: Final = 1000
 """How often the queue's length is asked for: it is shown as lag, once a second is enough."""
-RETRY_FIRST_MS: Final = 100
-RETRY_LAST_MS: Final = 3000
 LOOP_MS_MAX: Final = 1000
 CONSUMER_TAG: Final = "spark"
 
@@ -66,6 +64,7 @@ class QueueFeed:
         self._count_at_ns = 0
         self._is_consuming = False
         self._is_lost = False
+        self._outage = Outage()
         self._is_stopping = False
         self._near, self._far = waker()
         self._thread = threading.Thread(target=self._run, name="penstock-spark-feed", daemon=True)
@@ -237,34 +236,23 @@ class QueueFeed:
         self._link.drop()
 
     def _reopen(self) -> None:
-        """Open again, until it works, or `reconnectTimeout` is over, or it makes no sense.
-
-        Raises: OperatorError, ClientError.
-        """
-        end_ns = time.monotonic_ns() + self._options.endpoint.reconnect_timeout_ms * _NS_PER_MS
-        pause_ms = RETRY_FIRST_MS
-        while True:
-            try:
-                link = self._open()
-                break
-            except ClientError as error:
-                if is_final(error):
-                    raise
-                if time.monotonic_ns() + pause_ms * _NS_PER_MS > end_ns:
-                    seconds = self._options.endpoint.reconnect_timeout_ms / 1000
-                    raise OperatorError(
-                        f"queue {self._options.queue!r}: no connection for {seconds:g} s "
-                        f"(reconnectTimeout): {error}"
-                    ) from error
+        """Open again; a broker that is still away is left alone for RETRY_MS. Raises:
+        OperatorError after `reconnectTimeout`; ClientError where it makes no sense."""
+        options = self._options
+        try:
+            link = self._open()
+        except ClientError as error:
+            limit_ms = options.endpoint.reconnect_timeout_ms
+            self._outage.bear(error, limit_ms, f"queue {options.queue!r}")
             with self.lock:
-                if self.lock.wait_for(lambda: self._is_stopping, pause_ms / 1000):
-                    return
-            pause_ms = min(2 * pause_ms, RETRY_LAST_MS)
+                self.lock.wait_for(lambda: self._is_stopping, RETRY_MS / 1000)
+            return
+        self._outage.end()
         with self.lock:
             self._link = link
             self._is_lost = False
             self.ready = link.ready_at_opening
-            _log.warning("queue %s: connected again", self._options.queue)
+            _log.warning("queue %s: connected again", options.queue)
 
     def _open(self) -> QueueLink:
         options = self._options

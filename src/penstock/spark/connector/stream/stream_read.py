@@ -12,28 +12,32 @@ is the worker process, one connection at most.
 """
 
 import os
+import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
+from penstock.client.events import Cancelled
 from penstock.client.io_blocking import Connection
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import stream_offset
 from penstock.spark.connector.common.endpoint import Endpoint
 from penstock.spark.connector.common.labels import in_task
-from penstock.spark.connector.common.link import QueueLink
+from penstock.spark.connector.common.link import QueueLink, check_channel
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import SourceOptions
-from penstock.spark.connector.common.outage import Outage
-from penstock.spark.connector.common.ranges import Run, arrivals, read_batches
+from penstock.spark.connector.common.outage import Outage, patiently
+from penstock.spark.connector.common.ranges import PREFETCH, Run, read_batches
 from penstock.spark.connector.common.shape import Shape
 from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from penstock.spark.connector.stream.chunk_layout import ChunkView, chunks_of
 from penstock.spark.connector.stream.chunk_link import ChunkLink, has_chunks
 
 TASKS: Final = "tasks"
+CONSUMER_TAG: Final = "spark"
+_NS_PER_MS: Final = 1_000_000
 _kept: dict[tuple[int, Endpoint], ChunkLink] = {}
 
 
@@ -189,12 +193,7 @@ def _open(options: SourceOptions, name: str) -> Connection:
     endpoint = options.endpoint
     if endpoint.url.heartbeat_s is None:
         endpoint = replace(endpoint, url=replace(endpoint.url, heartbeat_s=0))
-    outage = Outage()
-    while True:
-        try:
-            return open_connection(endpoint, name)
-        except ClientError as error:
-            outage.wait(error, endpoint.reconnect_timeout_ms, name)
+    return patiently(lambda: open_connection(endpoint, name), endpoint.reconnect_timeout_ms, name)
 
 
 def _keep(endpoint: Endpoint, link: ChunkLink) -> None:
@@ -207,21 +206,31 @@ def _keep(endpoint: Endpoint, link: ChunkLink) -> None:
 
 
 def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Iterator[Run]:
+    """What one connection delivers of first..stop-1, acknowledged as it comes. Raises: as
+    `read_rows`."""
+    link.consume(CONSUMER_TAG, {"x-stream-offset": first, **_reads_for(options)})
     expected = first
-
-    def deleted() -> OperatorError:
-        return OperatorError(f"stream {options.queue!r} was deleted while it was read")
-
-    def too_late() -> OperatorError:
-        return late(options, expected, first, stop)
-
-    arguments: Table = {"x-stream-offset": first, **_reads_for(options)}
-    for scanned in arrivals(link, arguments, options.read_timeout_ms, deleted, too_late):
-        for start, raw, after in cut_runs(scanned.raw, scanned.ends, expected, stop, options):
-            expected = after
-            yield start, raw, after
-        if expected >= stop:
-            return
+    taken = acknowledged = 0
+    quiet_ns = time.monotonic_ns()
+    while True:
+        scanned, events = link.exchange(1000)
+        if scanned.ends:
+            quiet_ns = time.monotonic_ns()
+            taken += len(scanned.ends)
+            if taken - acknowledged >= PREFETCH // 2:
+                acknowledged = taken
+                link.acknowledge(taken)
+                link.write()
+            for start, raw, after in cut_runs(scanned.raw, scanned.ends, expected, stop, options):
+                expected = after
+                yield start, raw, after
+            if expected >= stop:
+                return
+        check_channel(events)
+        if any(isinstance(event, Cancelled) for event in events):
+            raise OperatorError(f"stream {options.queue!r} was deleted while it was read")
+        if time.monotonic_ns() - quiet_ns > options.read_timeout_ms * _NS_PER_MS:
+            raise late(options, expected, first, stop)
 
 
 def late(options: SourceOptions, expected: int, first: int, stop: int) -> OperatorError:
