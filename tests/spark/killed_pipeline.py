@@ -26,12 +26,13 @@ from penstock.client.errors import ClientError
 from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
 from penstock.spark.job.pipeline import BUCKET_NS
-from penstock.spark.schema.formats import EVENT_STREAM, FlowEvent, Header, event_from_fields
+from penstock.spark.schema.formats import EVENT_STREAM, Header
 from penstock.spark.schema.rows import Tables
 from penstock.spark.tables.loading import load_tables
 from penstock.spark.tables.store import open_store
 from penstock.telemetry.event_batch import decode_batch
 from tests.spark import oracle
+from tests.spark.flow_events import FlowEvent, event_from_fields
 from tests.spark.mortal import MortalBroker
 from tests.spark.oracle_input import EventLog, TraceLog
 from tests.spark.test_killed_job import parents, workers_of

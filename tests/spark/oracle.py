@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.spark.blame.blame import Edge, actor_kind, name_small_windows, sweep
-from penstock.spark.schema.formats import STATE_FIELDS, FlowEvent, TraceLine, read_run
+from penstock.spark.schema.formats import STATE_FIELDS, TraceLine, read_run
 from penstock.spark.schema.rows import (
     CDF_RANKS,
     HELD_BY,
@@ -31,6 +31,7 @@ from penstock.spark.schema.rows import (
     Tables,
     ThroughputRow,
 )
+from tests.spark.flow_events import FlowEvent
 from tests.spark.oracle_input import EventLog, TraceLog, read_events, read_traces
 from tests.spark.oracle_intervals import (
     block_intervals,

@@ -9,17 +9,16 @@ from penstock.spark.schema.formats import (
     EVENT_FILES,
     EVENT_FORMAT,
     TRACE_FILES,
-    FlowEvent,
     Header,
     Json,
     TraceLine,
-    event_from_fields,
     fields_of,
     header_from_fields,
     header_of_traces,
     input_files,
     trace_from_fields,
 )
+from tests.spark.flow_events import FlowEvent, event_from_fields
 
 
 @dataclass(frozen=True, slots=True)

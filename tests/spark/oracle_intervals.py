@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from penstock.spark.blame.blame import NOBODY, Edge, group_of, is_group
-from penstock.spark.schema.formats import FlowEvent
 from penstock.spark.schema.rows import BlockedByRow, BlockInterval
+from tests.spark.flow_events import FlowEvent
 
 
 def block_intervals(events: Iterable[FlowEvent]) -> list[BlockInterval]:

@@ -15,8 +15,8 @@ from penstock.spark.job.reach import Horizon
 from penstock.spark.job.silver_tables import SHARED
 from penstock.spark.job.tasks import Piece, slim
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS
-from penstock.spark.schema.formats import FlowEvent
 from penstock.spark.schema.rows import BlockInterval
+from tests.spark.flow_events import FlowEvent
 from tests.spark.oracle_input import EventLog
 
 Tables = dict[str, pa.Table]

@@ -3,7 +3,8 @@ nodes with the same names, two of them at the same time."""
 
 from hypothesis import strategies as st
 
-from penstock.spark.schema.formats import STATE_FIELDS, FlowEvent
+from penstock.spark.schema.formats import STATE_FIELDS
+from tests.spark.flow_events import FlowEvent
 
 WIDTH_NS = 40
 ACTORS = ("conn:A", "chan:A/1", "queue:/q", "queue:/r", "consumer:a@A", "consumer:b@B")

@@ -20,8 +20,10 @@ from penstock.spark.schema.formats import (
     STATE_FIELDS,
     Header,
     Json,
-    event_from_fields,
     fields_of,
+    number_in,
+    text_in,
+    time_in,
     trace_from_fields,
 )
 
@@ -194,11 +196,14 @@ def _slowly(
 def _event_row(fields: dict[str, Json], header: Header) -> dict[str, object] | None:
     if fields.get("format") == EVENT_FORMAT or "kind" not in fields:
         return None
-    event = event_from_fields(header, fields)
-    numbers = {name: event.numbers.get(name, 0) for name in (*STATE_FIELDS, *SAMPLE_FIELDS)}
-    named = event._asdict()
-    del named["numbers"]
-    return {**named, **numbers}
+    return {
+        "boot_id": header.boot_id,
+        "node": header.node,
+        "seq": number_in(fields, "seq"),
+        "t_ns": time_in(fields, header.offset_ns),
+        **{name: text_in(fields, name) for name in _TEXTS},
+        **{name: number_in(fields, name) for name in _NUMBERS},
+    }
 
 
 def _trace_row(fields: dict[str, Json], header: Header) -> dict[str, object]:

@@ -72,21 +72,6 @@ _READ_FIELDS: Final = frozenset(
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 
-class FlowEvent(NamedTuple):
-    """One line of an event file. `numbers`: the cumulative or sampled fields, 0 when absent."""
-
-    boot_id: str
-    seq: int
-    t_ns: int
-    kind: str
-    actor: str
-    peer: str
-    reason: str
-    amount: int
-    numbers: dict[str, int]
-    node: str = ""
-
-
 class TraceLine(NamedTuple):
     """One stage that one message reached, as its own client saw it."""
 
@@ -249,8 +234,8 @@ def header_from_fields(fields: dict[str, Json] | None) -> Header:
     readings of one instant, has times as they are."""
     if fields is None or fields.get("format") != EVENT_FORMAT:
         return Header()
-    wall_ns, mono_ns = _number(fields, "wall_ns"), _number(fields, "mono_ns")
-    return Header(_text(fields, "boot_id"), _text(fields, "node"), wall_ns - mono_ns)
+    wall_ns, mono_ns = number_in(fields, "wall_ns"), number_in(fields, "mono_ns")
+    return Header(text_in(fields, "boot_id"), text_in(fields, "node"), wall_ns - mono_ns)
 
 
 def event_header(file: BinaryIO) -> Header:
@@ -275,46 +260,29 @@ def header_of_traces(directory: Path) -> Header:
 def trace_from_fields(fields: dict[str, Json], header: Header = NO_HEADER) -> TraceLine:
     """One line of a trace file; what is missing or of another type is empty or 0."""
     return TraceLine(
-        _text(fields, "id"),
-        _text(fields, "stage"),
-        _time(fields, header.offset_ns),
-        _text(fields, "client"),
-        _text(fields, "queue"),
-        _text(fields, "phase"),
+        text_in(fields, "id"),
+        text_in(fields, "stage"),
+        time_in(fields, header.offset_ns),
+        text_in(fields, "client"),
+        text_in(fields, "queue"),
+        text_in(fields, "phase"),
         header.node,
     )
 
 
-def event_from_fields(header: Header, fields: dict[str, Json]) -> FlowEvent:
-    """One line of an event file; what is missing or of another type is empty or 0."""
-    numbers: dict[str, int] = {
-        name: _number(fields, name) for name in (*STATE_FIELDS, *SAMPLE_FIELDS) if name in fields
-    }
-    return FlowEvent(
-        header.boot_id,
-        _number(fields, "seq"),
-        _time(fields, header.offset_ns),
-        _text(fields, "kind"),
-        _text(fields, "actor"),
-        _text(fields, "peer"),
-        _text(fields, "reason"),
-        _number(fields, "amount"),
-        numbers,
-        header.node,
-    )
-
-
-def _text(fields: dict[str, Json], name: str) -> str:
+def text_in(fields: dict[str, Json], name: str) -> str:
+    """A field of a line, "" where it is missing or of another type."""
     value = fields.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _time(fields: dict[str, Json], offset_ns: int) -> int:
-    """Beyond 64 bits it begins again, as in columns."""
-    wide = _number(fields, "t") + offset_ns + INTEGER_MAX + 1
+def time_in(fields: dict[str, Json], offset_ns: int) -> int:
+    """When it was said, by the wall clock. Beyond 64 bits it begins again, as in columns."""
+    wide = number_in(fields, "t") + offset_ns + INTEGER_MAX + 1
     return wide % (2 * INTEGER_MAX + 2) - INTEGER_MAX - 1
 
 
-def _number(fields: dict[str, Json], name: str) -> int:
+def number_in(fields: dict[str, Json], name: str) -> int:
+    """The same of a number, 0 where it is missing or of another type."""
     value = fields.get(name)
     return int(value) if isinstance(value, int) else 0

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from penstock.spark.input import event_slice, parse
 from penstock.spark.job import event_tables, facts, reach, tasks
 from penstock.spark.job.event_tables import EVENT_TABLES, EventTables
-from penstock.spark.schema.formats import FlowEvent
 from penstock.spark.schema.rows import ROW_TYPES, AlarmInterval
 from penstock.spark.tables.files import WrittenFile
 from penstock.spark.tables.store import EVENTS, ParquetStore, TableStore, open_store
 from tests.spark import oracle
+from tests.spark.flow_events import FlowEvent
 from tests.spark.oracle_input import TraceLog
 from tests.spark.oracle_intervals import block_intervals
 from tests.unit.spark.by_arrays import holds_of, log_of, written

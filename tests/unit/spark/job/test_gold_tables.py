@@ -8,7 +8,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from penstock.spark.job import gold_tables
-from penstock.spark.schema.formats import FlowEvent
+from tests.spark.flow_events import FlowEvent
 from tests.unit.spark.by_arrays import answers_of, facts_of, written
 
 SECOND_NS = 1_000_000_000

@@ -20,7 +20,7 @@ from penstock.spark.schema.arrow_columns import (
     LAST_SEEN,
     SAMPLE_STEP,
 )
-from penstock.spark.schema.formats import FlowEvent
+from tests.spark.flow_events import FlowEvent
 from tests.unit.spark.by_arrays import written
 
 HOLD = {"actor": "conn:A", "peer": "chan:A/1", "reason": "credit", "is_lone": False}

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from penstock.spark.blame.blame import actor_kind
 from penstock.spark.job.sketches import sketch
-from penstock.spark.schema.formats import FlowEvent
 from penstock.spark.schema.rows import (
     HELD_BY,
     ROW_TYPES,
@@ -23,6 +22,7 @@ from penstock.spark.schema.rows import (
     KindRow,
 )
 from tests.spark import oracle
+from tests.spark.flow_events import FlowEvent
 from tests.spark.oracle_input import TraceLog
 from tests.spark.oracle_intervals import block_intervals
 from tests.unit.spark.by_arrays import answers_of, facts_of, holds_of, log_of, written
