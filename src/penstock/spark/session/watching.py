@@ -38,8 +38,8 @@ def end_queries(session: Any, seconds: float = BOUNDARY_S) -> None:
     takes longer is stopped in it when `seconds` (0..) have passed, which are for all of them.
 
     Spark cancels the tasks of a batch that runs, and their Python workers then write into sockets
-    that nobody reads: BrokenPipeError. A context that is stopped under a batch breaks off what it
-    tells PySpark's server of accumulators: EOFError.
+    that nobody reads: BrokenPipeError. A context that is stopped under a batch may break off what
+    it tells PySpark's server of accumulators: EOFError.
     """
     end_s = time.monotonic() + seconds
     for query in session.streams.active:
