@@ -20,6 +20,7 @@ KEPT = SparkActResult(
     names={},
     spark_rate=100.0,
     publish_rate=103.0,
+    batches=100,
     explanation="shop-sell waits\n  because spark query orders-bronze (shop) holds 100 messages",
     sold=3600,
     back_s=9.0,
@@ -47,6 +48,12 @@ def test_all_is_kept() -> None:
 def test_each_promise_can_be_broken(change: dict[str, object], broken: int) -> None:
     states = [promise.state for promise in replace(KEPT, **change).promises()]  # type: ignore[arg-type]  # fields by name
     assert [at for at, state in enumerate(states) if state == "broken"] == [broken]
+
+
+def test_a_burst_at_either_end_of_a_few_batches_is_within_their_pace() -> None:
+    few = replace(KEPT, batches=10)
+    states = [replace(few, publish_rate=rate).promises()[0].state for rate in (129.0, 131.0, 69.0)]
+    assert states == ["kept", "broken", "broken"]
 
 
 def test_tables_that_nobody_has_counted_break_their_promises() -> None:
