@@ -507,6 +507,8 @@ MANAGEMENT_GUESSES: Final = Limit(6, 1, 64, "logins at a time that were not righ
     GUARD, "management/access", "a login over HTTP waits for its turn")
 MANAGEMENT_WRITERS: Final = Limit(8, 1, 256, "changes over AMQP at a time", GUARD,
     "management/amqp_writes", "a request over HTTP waits for its turn")
+MANAGEMENT_MOVERS: Final = Limit(2, 1, 64, "requests at a time that move messages", GUARD,
+    "management/amqp_writes", "a request over HTTP waits for its turn")
 MANAGEMENT_LISTING_MS: Final = Limit(1000, 0, 60_000, "milliseconds", PACE,
     "management/broker_link", "a listing is asked of the broker again; a long one later")
 MANAGEMENT_LOGINS: Final = Limit(1024, 1, 65_536, "logins that are remembered for 5 s", BOOKS,

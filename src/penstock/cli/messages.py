@@ -107,10 +107,10 @@ def move(
     moved, left = 0, count
     while left is None or left > 0:
         answer = broker.do(question | {"count": min(left or MOVED_AT_ONCE, MOVED_AT_ONCE)})
-        done, rest = int(str(answer["moved"])), int(str(answer["left"]))
+        done, rest, found = (int(str(answer[key])) for key in ("moved", "left", "found"))
         moved += done
         # What comes while it goes on is not moved: it may be what was moved, coming back.
-        left = rest if left is None else min(left - done, rest)
+        left = min((found if left is None else left) - done, rest)
         if done == 0:
             break
     where = f"exchange '{exchange}'" if exchange else f"queue '{routing_key}'"

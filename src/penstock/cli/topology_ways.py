@@ -115,7 +115,7 @@ def move(channel: "Channel", at: Row) -> Row:
     from penstock.client.moving import move_messages
 
     moved = move_messages(channel, at["name"], at["exchange"], at["routing_key"], at["count"])
-    return {"moved": moved.messages, "left": moved.left}
+    return {"moved": moved.messages, "left": moved.left, "found": moved.found}
 
 
 def move_http(http: "HttpWay", at: Row) -> Row:

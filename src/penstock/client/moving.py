@@ -5,6 +5,8 @@ whatever happens on the way it is in one of them; in both, if it happens just th
 piece in memory at a time, and others have the broker meanwhile, as beside any consumer.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -18,22 +20,32 @@ PIECE: Final = 256
 PIECE_BYTES: Final = 4_194_304
 """A piece has this much, unless a single message has more."""
 CONFIRM_MS: Final = 30_000
+MOVE_S: Final = 2.0
+"""After this long no other piece is begun: whoever asked goes on from what is left, and others who
+wait for the same turn have theirs."""
 OF_ITS_QUEUE: Final = "x-delivery-count"
 """A header that a quorum queue adds to what it gives: it is not the message's own."""
 
 
 class Moved(NamedTuple):
-    """messages: how many; left: ready in the queue they came from."""
+    """messages: how many; left: ready in the queue they came from, now; found: at the beginning."""
 
     messages: int
     left: int
+    found: int
 
 
 def move_messages(
-    channel: Channel, source: str, exchange: str, routing_key: str | None, most: int
+    channel: Channel,
+    source: str,
+    exchange: str,
+    routing_key: str | None,
+    most: int,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Moved:
-    """Move the first `most` messages of `source`, and no more than are ready at the beginning.
-    exchange: "" for the queue `routing_key`; routing_key: None for each message's own.
+    """Move the first `most` messages of `source`, and no more than are ready at the beginning; a
+    piece at least, and no other one after MOVE_S. exchange: "" for the queue `routing_key`;
+    routing_key: None for each message's own; clock: seconds, monotonic.
 
     Raises: OperatorError with what was not taken, which stays where it is; ChannelClosedError for
     queues and exchanges that are not there, and rights."""
@@ -44,11 +56,13 @@ def move_messages(
     else:
         channel.declare_exchange(exchange, passive=True)
     channel.confirm_select()
-    most = min(most, channel.declare_queue(source, passive=True).message_count)
+    found = channel.declare_queue(source, passive=True).message_count
+    most = min(most, found)
     # Of one into an exchange it is known whether it has arrived, of many not which.
     piece = PIECE if exchange == "" else 1
     count = 0
-    while count < most:
+    until = clock() + MOVE_S
+    while count < most and (count == 0 or clock() < until):
         taken = _taken(channel, source, min(piece, most - count))
         if not taken:
             break
@@ -58,7 +72,7 @@ def move_messages(
             raise OperatorError(f"{fault}; {count} messages were moved before, and the rest stays")
         channel.ack(taken[-1], multiple=True)
         count += len(taken)
-    return Moved(count, channel.declare_queue(source, passive=True).message_count)
+    return Moved(count, channel.declare_queue(source, passive=True).message_count, found)
 
 
 def _taken(channel: Channel, source: str, most: int) -> list[Delivery]:

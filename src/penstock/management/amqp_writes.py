@@ -3,10 +3,11 @@ and its own texts are the errors. One short connection a change, on a thread."""
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from penstock.base.errors import OperatorError
-from penstock.base.limits import MANAGEMENT_WRITERS
+from penstock.base.limits import MANAGEMENT_MOVERS, MANAGEMENT_WRITERS
 from penstock.client.errors import (
     ChannelClosedError,
     ClientError,
@@ -26,19 +27,27 @@ NO_VHOST: Final = 530
 
 
 class AmqpWrites:
-    """host, port, tls: of the broker. Bound: MANAGEMENT_WRITERS at a time, others wait."""
+    """host, port, tls: of the broker. Bound: MANAGEMENT_WRITERS at a time, and of what may take
+    seconds MANAGEMENT_MOVERS, so that it never has all the turns; others wait."""
 
     def __init__(self, host: str, port: int, tls: bool) -> None:
         self.host = host
         self.port = port
         self.tls = tls
         self._turns = asyncio.Semaphore(MANAGEMENT_WRITERS.default)
+        self._long_turns = asyncio.Semaphore(MANAGEMENT_MOVERS.default)
+        # One a turn: asyncio's own are fewer on a small machine, and others need them.
+        self._threads = ThreadPoolExecutor(MANAGEMENT_WRITERS.default + MANAGEMENT_MOVERS.default)
 
-    async def do(self, visitor: Visitor, vhost: str, work: Callable[[Channel], T]) -> T:
-        """Do `work` on a channel of `visitor` in `vhost`. Raises: HttpFault."""
+    async def do(
+        self, visitor: Visitor, vhost: str, work: Callable[[Channel], T], is_long: bool = False
+    ) -> T:
+        """Do `work` on a channel of `visitor` in `vhost`. is_long: it may wait for its queues as
+        long as they like. Raises: HttpFault."""
         url = BrokerUrl(self.host, self.port, visitor.name, visitor.password, vhost, self.tls)
-        async with self._turns:
-            return await asyncio.to_thread(_do, url, work)
+        async with self._long_turns if is_long else self._turns:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, _do, url, work)
 
 
 def _do(url: BrokerUrl, work: Callable[[Channel], T]) -> T:

@@ -12,7 +12,7 @@ from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.client import moving
 from penstock.client.errors import ClientError
 from penstock.client.io_blocking import Channel, connect
-from penstock.client.moving import PIECE, Moved, move_messages
+from penstock.client.moving import MOVE_S, PIECE, Moved, move_messages
 from penstock.protocol.properties import Properties
 from penstock.testing import Broker
 from tests.patience import until
@@ -46,12 +46,30 @@ def held(channel: Channel, name: str) -> int:
 
 
 def test_all_of_them_in_their_order(channel: Channel) -> None:
-    assert move_messages(channel, "from", "", "to", 10_000) == Moved(MANY, 0)
+    assert move_messages(channel, "from", "", "to", 10_000) == Moved(MANY, 0, MANY)
     for number in range(MANY):
         found = channel.get("to", no_ack=True)
         assert found is not None and found.body == b"%d" % number
         assert found.properties.message_id == str(number)
     assert channel.get("to") is None
+
+
+def test_the_time_of_one_turn_ends_and_the_rest_stays(channel: Channel) -> None:
+    """A piece goes in any case, so that asking again comes to an end on any disk."""
+    seconds = iter((0.0, MOVE_S - 0.1, MOVE_S))
+    moved = move_messages(channel, "from", "", "to", 10_000, lambda: next(seconds))
+    assert moved == Moved(2 * PIECE, MANY - 2 * PIECE, MANY)
+    late = iter((0.0, MOVE_S, MOVE_S))
+    assert move_messages(channel, "from", "", "to", 10_000, lambda: next(late)) == Moved(7, 0, 7)
+    assert held(channel, "to") == MANY
+
+
+def test_into_an_exchange_a_message_is_what_time_is_looked_at_for(channel: Channel) -> None:
+    channel.declare_exchange("all", "fanout")
+    channel.bind_queue("to", "all")
+    seconds = iter((0.0, 0.5, 1.0, MOVE_S))
+    moved = move_messages(channel, "from", "all", None, 10_000, lambda: next(seconds))
+    assert moved == Moved(3, MANY - 3, MANY)
 
 
 def test_under_an_alarm_nothing_leaves(
@@ -71,7 +89,7 @@ def test_one_that_feeds_its_own_queue_comes_to_an_end(channel: Channel) -> None:
     """An exchange that leads back: what was there is moved once."""
     channel.declare_exchange("round", "fanout")
     channel.bind_queue("from", "round")
-    assert move_messages(channel, "from", "round", None, 10_000) == Moved(MANY, MANY)
+    assert move_messages(channel, "from", "round", None, 10_000) == Moved(MANY, MANY, MANY)
 
 
 def test_a_message_of_another_user_moves_without_his_name(broker: Broker, channel: Channel) -> None:
@@ -91,7 +109,7 @@ def test_a_message_of_another_user_moves_without_his_name(broker: Broker, channe
         for number in range(3):
             writer.publish("", "his", b"%d" % number, Properties(user_id="writer", app_id="app"))
         writer.wait_for_confirms()
-        assert move_messages(own.channel(), "his", "", "mine", 10) == Moved(3, 0)
+        assert move_messages(own.channel(), "his", "", "mine", 10) == Moved(3, 0, 3)
         found = writer.get("mine", no_ack=True)
         assert found is not None and found.properties == Properties(app_id="app")
         for name in ("his", "mine"):

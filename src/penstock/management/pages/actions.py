@@ -322,9 +322,10 @@ async def move_messages(visit: Visit, form: Form) -> Response:
     body: Row = {"count": whole_in(form, "count"), "to": to}
     answer = await visit.api(queues.move, {"vhost": vhost, "queue": name}, body=body)
     visit.shared.samples.forget()
-    visit.session.tell(
-        f"{answer['moved']} messages are moved to queue {to}; {answer['left']} are left"
-    )
+    moved, left = answer["moved"], answer["left"]
+    visit.session.tell(f"{moved} messages are moved to queue {to}; {left} are left")
+    if moved < min(body["count"], answer["found"]):
+        visit.session.tell("that is what went in the time of one request: move again for the rest")
     return goto(TO_QUEUE(form))
 
 

@@ -170,7 +170,8 @@ async def get(call: Call) -> Response:
 
 
 async def move(call: Call) -> Response:
-    """Move messages to another queue, `to`, or into `exchange`: how many, and how many are left."""
+    """Move messages to another queue, `to`, or into `exchange`, for some 2 s at most: how many, how
+    many are `left`, and how many there were to begin with (`found`); ask again for the rest."""
     row = await find(call)
     body = await call.body()
     count = number_of(body, "count", MOVE_MAX, 1, MOVE_MAX)
@@ -184,9 +185,9 @@ async def move(call: Call) -> Response:
     def work(channel: Channel) -> Moved:
         return move_messages(channel, row["name"], exchange, key, count)
 
-    moved = await call.services.writes.do(call.visitor, row["vhost"], work)
+    moved = await call.services.writes.do(call.visitor, row["vhost"], work, is_long=True)
     call.link.forget()
-    return json({"moved": moved.messages, "left": moved.left})
+    return json({"moved": moved.messages, "left": moved.left, "found": moved.found})
 
 
 ROUTES: Final[dict[tuple[str, str], Handler]] = {

@@ -1,0 +1,63 @@
+"""cli/messages: a move goes on until what was there is moved, however little one request does."""
+
+import pytest
+from click.testing import CliRunner
+
+from penstock.cli import messages
+from penstock.cli.asking import RunningBroker
+
+Answer = dict[str, object]
+
+
+class Scripted:
+    """A broker that moves as many messages as it is told to. counts: that it was asked for."""
+
+    def __init__(self, *answers: tuple[int, int, int]) -> None:
+        self.answers: list[Answer] = [
+            {"moved": one[0], "left": one[1], "found": one[2]} for one in answers
+        ]
+        self.counts: list[object] = []
+
+    def do(self, _broker: RunningBroker, request: Answer) -> Answer:
+        self.counts.append(request["count"])
+        return self.answers.pop(0)
+
+
+def moved(monkeypatch: pytest.MonkeyPatch, broker: Scripted, *words: str) -> str:
+    def do(self: RunningBroker, request: Answer) -> Answer:
+        return broker.do(self, request)
+
+    monkeypatch.setattr(RunningBroker, "do", do)
+    monkeypatch.setattr(messages, "place_of", lambda _broker, name, _vhost: ("/", name))
+    result = CliRunner().invoke(
+        messages.move, ["from", "-x", "round", "--control", "/nowhere", *words]
+    )
+    assert result.exit_code == 0, result.output
+    assert broker.answers == []
+    return result.output
+
+
+def test_it_goes_on_from_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Scripted((300, 700, 1000), (300, 400, 700), (400, 0, 400))
+    assert moved(monkeypatch, broker).startswith("1 000 messages of queue 'from'")
+    assert broker.counts == [10_000, 700, 400]
+
+
+def test_what_comes_back_is_moved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exchange that leads back to the queue: there are always as many."""
+    broker = Scripted((300, 1000, 1000), (300, 1000, 1000), (400, 1000, 1000))
+    moved(monkeypatch, broker)
+    assert broker.counts == [10_000, 700, 400]
+
+
+def test_no_more_than_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Scripted((200, 800, 1000), (50, 750, 800))
+    moved(monkeypatch, broker, "-n", "250")
+    assert broker.counts == [250, 50]
+
+
+def test_it_ends_where_nothing_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another consumer was faster."""
+    broker = Scripted((200, 800, 1000), (0, 0, 0))
+    moved(monkeypatch, broker)
+    assert broker.counts == [10_000, 800]
