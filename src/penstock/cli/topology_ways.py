@@ -1,6 +1,7 @@
 """What AMQP has a method for, over either way: declare, delete, purge, bind, publish, get."""
 
 from base64 import b64decode
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.base.errors import OperatorError
@@ -114,7 +115,9 @@ def get_http(http: "HttpWay", at: Row) -> Row:
 def move(channel: "Channel", at: Row) -> Row:
     from penstock.client.moving import move_messages
 
-    moved = move_messages(channel, at["name"], at["exchange"], at["routing_key"], at["count"])
+    moved = move_messages(
+        channel, at["name"], at["exchange"], at["routing_key"], at["count"], monotonic
+    )
     return {"moved": moved.messages, "left": moved.left, "found": moved.found}
 
 

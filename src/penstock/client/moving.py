@@ -5,7 +5,6 @@ whatever happens on the way it is in one of them; in both, if it happens just th
 piece in memory at a time, and others have the broker meanwhile, as beside any consumer.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -41,7 +40,7 @@ def move_messages(
     exchange: str,
     routing_key: str | None,
     most: int,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float],
 ) -> Moved:
     """Move the first `most` messages of `source`, and no more than are ready at the beginning; a
     piece at least, and no other one after MOVE_S. exchange: "" for the queue `routing_key`;

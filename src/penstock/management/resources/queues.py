@@ -1,5 +1,6 @@
 """`/api/queues`: listings, declaring, deleting, purging, getting messages, pausing."""
 
+from time import monotonic
 from typing import Final
 
 from starlette.responses import Response
@@ -183,7 +184,7 @@ async def move(call: Call) -> Response:
         key = text_of(body, "routing_key")
 
     def work(channel: Channel) -> Moved:
-        return move_messages(channel, row["name"], exchange, key, count)
+        return move_messages(channel, row["name"], exchange, key, count, monotonic)
 
     moved = await call.services.writes.do(call.visitor, row["vhost"], work, is_long=True)
     call.link.forget()
