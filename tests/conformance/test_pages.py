@@ -42,6 +42,8 @@ PAGES: Final = {
     "/settings": "credit.channel_queue",
     "/nodes": "Listeners",
     "/events": "the newest first",
+    "/log": "the newest first; times in UTC",
+    "/log?level=error": "nothing of this level",
     "/records": "Take one now",
     "/users": "guest",
     "/user?name=guest": "administrator",
@@ -58,6 +60,7 @@ FOR_MONITORS: Final = (
     "/why",
     "/alarms",
     "/events",
+    "/log",
     "/records",
     "/accounts",
     "/settings",
@@ -385,6 +388,7 @@ def test_hostile_names_never_become_markup(managed: Managed, guest: Person) -> N
             assert "<script>alert" not in page.text and "<img" not in page.text, path
             assert_is_safe(page)
             seen += "&lt;script&gt;alert" in page.text
+        assert "&lt;script&gt;alert" in guest.get("/log").text, "the log says who came"
         assert seen > 10, "the name has to be there to be escaped"
         taken = guest.do(
             "get-messages", vhost="/", name="plain", count="1", ackmode="ack_requeue_true"

@@ -20,6 +20,7 @@ PAGES: Final = (
     *(
         "/alarms",
         "/events",
+        "/log",
         "/accounts",
         "/settings",
         "/nodes",

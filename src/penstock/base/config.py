@@ -127,7 +127,7 @@ class Config:
     alert_timeout_ms: see limits;
     audit_log: file of the audit log, "" for the one in the data directory, or none in memory;
     log_file: file of the log, "" for standard error; log_level: the lowest that is written, debug,
-    info, warning or error; log_format: of its lines, text or json;
+    info, warning or error; log_format: of its lines, text or json; log_lines: see limits;
     events_dir: where flow event files are written, "" for nowhere;
     event_stream: the virtual host in whose stream amq.flow.telemetry flow events are, "" for none;
     event_stream_bytes: see limits;
@@ -288,6 +288,7 @@ class Config:
     log_file: str = ""
     log_level: str = "info"
     log_format: str = "text"
+    log_lines: int = limits.LOG_LINES.default
     events_dir: str = ""
     event_stream: str = ""
     management: str = "auto"

@@ -79,6 +79,9 @@ STRANGERS: Final = Limit(8192, 16, 1_048_576, "sockets that have not logged in",
 STRANGERS_PER_ADDRESS: Final = Limit(4096, 16, 1_048_576,
     "sockets of one address that have not logged in", GUARD, "broker/session/guessing",
     "the new socket is closed and counted")
+LOG_LINES: Final = Limit(1000, 0, 100_000,
+    "lines of the log, of 2,000 letters at most, that can be asked for", KEY, "base/recent_lines",
+    "the oldest is forgotten; the log itself keeps it")
 AUDIT_BYTES: Final = Limit(16_777_216, 65_536, 1_073_741_824, "bytes of a file of the audit log",
     GUARD, "server/disk/audit_file", "the next one begins, and the fourth is forgotten")
 AUDIT_LINES: Final = Limit(10_000, 100, 1_000_000, "lines of the audit log that wait for the disk",

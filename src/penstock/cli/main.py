@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "store": "penstock.cli.store:store",
     "status": "penstock.cli.status:status",
     "cluster": "penstock.cli.cluster:cluster",
+    "log": "penstock.cli.log:log",
     "record": "penstock.cli.record:record",
     "replay": "penstock.cli.replay:replay",
     "pipeline": "penstock.cli.pipeline:pipeline",

@@ -36,6 +36,7 @@ _TOPIC: Final = ("topic-permissions", "{vhost}", "{user}")
 WAYS: Final[dict[str, Way]] = {
     "status": Way(change.flow("status")),
     "why": Way(change.why),
+    "log": Way(change.flow("log", "level", "last", "since", "limit")),
     "flow edges": Way(change.flow("edges", "limit", "after", "sort", "vhost", "blocked")),
     "flow accounts": Way(change.flow("accounts", "limit", "after", "sort", "vhost", "queue")),
     "flow alarms": Way(change.flow("alarms")),

@@ -111,6 +111,7 @@ QUERIES: Final[Mapping[str, tuple[str, ...]]] = {
     "/flow/edges": (*PAGED, "blocked"),
     "/flow/accounts": PAGED,
     "/flow/top": ("limit",),
+    "/flow/log": ("last", "level", "since", "limit"),
     "/flow/why/{kind}": ("window_s",),
     "/flow/why/{kind}/{name:path}": ("window_s",),
 }

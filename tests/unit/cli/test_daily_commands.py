@@ -15,6 +15,7 @@ import click
 import pika
 import pytest
 from click.testing import CliRunner
+from pika.exceptions import ChannelClosedByBroker
 
 from penstock.base.errors import OperatorError
 from penstock.cli.main import cli
@@ -143,6 +144,21 @@ def test_messages_are_moved_and_what_cannot_be_stays(penstock: Asked) -> None:
     for queue in ("failed", "again", "small"):
         penstock.out("queues", "delete", queue, "--yes")
     penstock.out("exchanges", "delete", "retries", "--yes")
+
+
+def test_the_log_is_shown_wherever_it_goes(penstock: Asked) -> None:
+    parameters = pika.URLParameters(penstock.broker.url)
+    parameters.client_properties = {"connection_name": "log-reader"}
+    with pika.BlockingConnection(parameters) as connection, pytest.raises(ChannelClosedByBroker):
+        connection.channel().queue_declare("nowhere", passive=True)
+    assert "log-reader" in penstock.out("log", "-n", "1000")
+    rows = penstock.json("log", "--level", "warning")["lines"]
+    assert {row["level"] for row in rows} <= {"warning", "error"}
+    assert any("no queue 'nowhere'" in str(row["message"]) for row in rows)
+    (head, *lines) = penstock.out("log", "-n", "2", "--format", "csv").splitlines()
+    assert head == "seq,time,level,event,message" and len(lines) == 2
+    assert penstock("log", "--level", "loud").status == 2
+    assert penstock("log", "-n", "0").status == 2
 
 
 def test_exchanges_and_bindings(penstock: Asked) -> None:

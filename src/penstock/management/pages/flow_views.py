@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from penstock.base.config import LOG_LEVELS
 from penstock.explain.kinds import WHY_KINDS
 from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request
@@ -14,6 +15,7 @@ from penstock.management.pages.visit import View, Visit
 EDGES_MAX: Final = 200
 TOP_MAX: Final = 200
 EVENTS_SHOWN: Final = 200
+LINES_SHOWN: Final = 200
 SHOWN_MAX: Final = 20
 WINDOW_S: Final = 10.0
 WINDOW_S_MAX: Final = 600.0
@@ -114,6 +116,17 @@ async def events(visit: Visit) -> Response:
     return await visit.page("events.html", lines=answer["lines"][::-1])
 
 
+async def log(visit: Visit) -> Response:
+    """The newest lines of the broker's log, the newest first, of a level and above."""
+    visit.visitor.need_monitor()
+    level = visit.asked("level", LOG_LEVELS[0])
+    if level not in LOG_LEVELS:
+        raise bad_request(f"level '{level[:40]}'; one of: {', '.join(LOG_LEVELS)}")
+    answer = await visit.shared.samples.ask({"op": "log", "last": LINES_SHOWN, "level": level})
+    lines = answer["lines"][::-1]
+    return await visit.page("log.html", lines=lines, level=level, levels=LOG_LEVELS)
+
+
 async def settings(visit: Visit) -> Response:
     """Settings of flow control: what they are now, and when they go back."""
     visit.visitor.need_monitor()
@@ -127,5 +140,6 @@ VIEWS: Final[dict[str, View]] = {
     "/accounts": accounts,
     "/alarms": alarms,
     "/events": events,
+    "/log": log,
     "/settings": settings,
 }

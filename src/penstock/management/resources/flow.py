@@ -9,6 +9,7 @@ from penstock.explain.kinds import WHY_KINDS
 from penstock.management.errors import bad_request
 from penstock.management.requests import Call, Handler, json
 
+NUMBER_DIGITS: Final = 15
 PAGE_KEYS: Final = ("after", "sort", "vhost", "queue")
 
 
@@ -89,6 +90,23 @@ async def change(call: Call) -> Response:
     return json(await call.change("flow", "set", changes=changes, **{"for": str(lasting)}))
 
 
+async def log(call: Call) -> Response:
+    """The newest lines of the broker's log: `last` ones of `level` and above, or with `since` those
+    from that number on, `limit` at a time."""
+    call.visitor.need_monitor()
+    request: dict[str, object] = {"op": "log"}
+    for key in ("last", "since", "limit"):
+        text = call.query.get(key)
+        if text is None:
+            continue
+        if not text.isascii() or not text.isdecimal() or len(text) > NUMBER_DIGITS:
+            raise bad_request(f"{key} = {text[:20]!r} is no number")
+        request[key] = int(text)
+    if "level" in call.query:
+        request["level"] = call.query["level"]
+    return json(await call.link.ask(request))
+
+
 async def record(call: Call) -> Response:
     """What the flight recorder has."""
     call.visitor.need_monitor()
@@ -105,5 +123,6 @@ ROUTES: Final[dict[tuple[str, str], Handler]] = {
     ("GET", "/flow/top"): top,
     ("GET", "/flow/settings"): settings,
     ("PUT", "/flow/settings"): change,
+    ("GET", "/flow/log"): log,
     ("GET", "/flow/record"): record,
 }

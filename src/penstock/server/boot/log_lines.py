@@ -18,7 +18,9 @@ import msgspec
 from penstock.base.clock import Clock
 from penstock.base.config import LOG_FORMATS, LOG_LEVELS, Config
 from penstock.base.errors import OperatorError
+from penstock.base.limits import LOG_LINES
 from penstock.base.printable import printable
+from penstock.base.recent_lines import RecentLines
 from penstock.broker.broker import Log
 
 EVENTS_PER_S: Final = 20
@@ -40,14 +42,21 @@ class _Kind:
 
 class LineLog(Log):
     """stream: where lines go, flushed one by one; clock: wall time; level: the lowest that is
-    written; form: of LOG_FORMATS."""
+    written; form: of LOG_FORMATS; recent: so many of the newest, which questions are answered
+    from, whatever has become of the stream."""
 
     def __init__(
-        self, stream: TextIO, clock: Clock, level: str = "info", form: str = "text"
+        self,
+        stream: TextIO,
+        clock: Clock,
+        level: str = "info",
+        form: str = "text",
+        recent: int = LOG_LINES.default,
     ) -> None:
         self.stream = stream
         self.clock = clock
         self.path = ""
+        self.recent = RecentLines(recent)
         self._kinds: dict[str, _Kind] = {}
         self.set_up(level, form)
 
@@ -119,10 +128,12 @@ class LineLog(Log):
         """One line, and under it the traceback, for whoever mends the bug."""
         whole = f"{text}: {type(error).__name__}: {error}"
         trace = [line for part in format_exception(error) for line in part.splitlines()]
+        self._write("error", whole, "", {"traceback": trace})
+        level, ms = LOG_LEVELS.index("error"), self.clock.wall_ns() // 1_000_000
+        for line in trace:
+            self.recent.add(ms, level, "", f"    {line}")
         if self.is_json:
-            self._write("error", whole, "", {"traceback": trace})
             return
-        self._write("error", whole, "", NOTHING)
         for line in trace:
             self._line(f"    {printable(line)}")
 
@@ -130,6 +141,7 @@ class LineLog(Log):
         if LOG_LEVELS.index(level) < self.level:
             return
         ms = self.clock.wall_ns() // 1_000_000
+        self.recent.add(ms, LOG_LEVELS.index(level), kind, text)
         shown = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000))
         shown = f"{shown}.{ms % 1000:03d}Z"
         if not self.is_json:
@@ -151,7 +163,7 @@ class LineLog(Log):
 
 def log_of(config: Config, clock: Clock) -> LineLog:
     """The log that `config` wants. Raises: OperatorError."""
-    log = LineLog(sys.stderr, clock, config.log_level, config.log_format)
+    log = LineLog(sys.stderr, clock, config.log_level, config.log_format, config.log_lines)
     if config.log_file:
         log.open(config.log_file)
     return log

@@ -191,7 +191,12 @@ class Node:
         self._listen()
         path = config.control_socket or control_path(self.listeners[0].port)
         questions = Questions(
-            self.broker, self.flight, self._run_soon, self._certificate, self._listeners
+            self.broker,
+            self.flight,
+            self._run_soon,
+            self._certificate,
+            self._listeners,
+            self.log.recent if isinstance(self.log, LineLog) else None,
         )
         self.control = ControlSocket(
             path, questions.answer, questions.note, questions.is_change, self.listeners[0].adopt

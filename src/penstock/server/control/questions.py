@@ -7,6 +7,7 @@ from typing import Final
 
 import penstock
 from penstock.base.errors import OperatorError
+from penstock.base.recent_lines import RecentLines
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import QueueCounts, Status
 from penstock.broker.broker import Broker
@@ -26,6 +27,7 @@ from penstock.server.control import questions_vhosts as vhosts
 from penstock.server.control.control_socket import Reply
 from penstock.server.control.questions_definitions import DefinitionQuestions
 from penstock.server.control.questions_flow import WINDOW_S_MAX
+from penstock.server.control.questions_log import log_question
 from penstock.server.control.questions_record import RecordQuestions
 from penstock.server.control.questions_round import round_question
 from penstock.server.control.questions_store import store_answer
@@ -119,7 +121,8 @@ STATELESS: Final[dict[str, Callable[[Request], Reply]]] = {
 
 class Questions:
     """Answers from the broker's present and the history of its last seconds. certificate: what is
-    said of the one that TLS shows; listeners: the ports that clients come to."""
+    said of the one that TLS shows; listeners: the ports that clients come to; recent: lines of the
+    log, None where it keeps none."""
 
     def __init__(
         self,
@@ -128,6 +131,7 @@ class Questions:
         run_soon: Callable[[], None],
         certificate: Callable[[], str],
         listeners: Callable[[], list[dict[str, object]]] = list,
+        recent: RecentLines | None = None,
     ) -> None:
         self.listeners = listeners
         self.certificate = certificate
@@ -149,6 +153,7 @@ class Questions:
             "record part": records.part,
             "record round": round_question(service),
             "events": records.events,
+            "log": log_question(recent),
         }
 
     def answer(self, fields: dict[str, object]) -> Reply:
