@@ -84,6 +84,10 @@ class Person:
         """A form that is none, perhaps."""
         return self._ask(path, body, {})
 
+    def send(self, path: str, body: bytes, kind: str) -> Page:
+        """A form of another kind, as one with a file."""
+        return self._ask(path, body, {"content-type": kind})
+
     def _ask(self, path: str, body: bytes | None, headers: dict[str, str]) -> Page:
         said = {key.replace("_", "-"): value for key, value in headers.items()}
         request = Request(self.base + path, body, said)

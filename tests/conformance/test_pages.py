@@ -1,9 +1,11 @@
 """The pages below `/`: who gets in, what each of them shows, what its forms change, and what they
 refuse. Over HTTP, with a broker and its management process."""
 
+import gzip
 import html
 import json
 import re
+import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any, Final
@@ -545,6 +547,43 @@ def test_settings_connections_and_definitions(managed: Managed, guest: Person) -
     said = guest.do("import-definitions", definitions=json.dumps({"global_parameters": unknown}))
     assert "'g0'" in said.flash and "'g7'" in said.flash and "'g5'" not in said.flash
     assert "and 3 more" in said.flash
+
+
+def file_form(token: str, data: bytes) -> tuple[bytes, str]:
+    """As a browser sends it."""
+    head = f'--edge\r\nContent-Disposition: form-data; name="csrf"\r\n\r\n{token}\r\n'
+    head += '--edge\r\nContent-Disposition: form-data; name="record"; filename="x.pflow"\r\n'
+    head += "Content-Type: application/octet-stream\r\n\r\n"
+    return head.encode() + data + b"\r\n--edge--\r\n", "multipart/form-data; boundary=edge"
+
+
+def test_a_record_is_opened_from_a_file(managed: Managed, guest: Person) -> None:
+    call(managed.base, "PUT", "/queues/%2F/filed", {}, GUEST)
+    time.sleep(1.5)
+    page = guest.do("save-record", last_s="600")
+    number = int(re.findall(r"/record/file\?number=(\d+)", page.text)[0])
+    data = guest.get(f"/record/file?number={number}").data
+    call(managed.base, "DELETE", "/queues/%2F/filed", None, GUEST)
+    token = guest.get("/records").csrf
+
+    def opened(data: bytes, token: str = token) -> Page:
+        return guest.send("/open-record", *file_form(token, data))
+
+    places = [opened(data).location for _ in range(3)]
+    assert "Record from a file" in guest.get(places[2]).text
+    assert "queue /filed is not blocked" in guest.get(f"{places[2]}&kind=queue&name=/filed").text
+    assert "choose it again" in guest.get(places[0]).text, "two files are open at a time"
+    for wrong, said, status in (
+        (b"no record", "not a flight record", 400),
+        (data[: len(data) // 2], "the file ends too early", 400),
+        (gzip.compress(b" " * 150_000_000), "unpacks to more than any record does", 400),
+        (b"", "choose a file", 400),
+        (b"x" * 17_000_000, "a file has at most", 413),
+    ):
+        refused = opened(wrong)
+        assert (refused.status, said in html.unescape(refused.text)) == (status, True), said
+    assert opened(data, "another").status == 403
+    assert guest.send("/open-record", b"csrf=x", "text/plain").status == 400
 
 
 def test_a_record_is_taken_and_looked_at_as_the_past(managed: Managed, guest: Person) -> None:

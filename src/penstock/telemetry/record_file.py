@@ -275,17 +275,18 @@ def _header(fields: dict[str, object]) -> RecordHeader:
         raise RecordError(f"the header is damaged: {error}") from error
 
 
-def decode_packed(data: bytes) -> FlightRecord:
-    """The record in what a file holds, packed or not. Raises: RecordError, TraceError."""
-    return decode_record(_unpacked(data).splitlines())
+def decode_packed(data: bytes, most: int = RECORD_BYTES.default * UNPACKED_FACTOR) -> FlightRecord:
+    """The record in what a file holds, packed or not. most: bytes that it may unpack to.
+    Raises: RecordError, TraceError."""
+    return decode_record(_unpacked(data, most).splitlines())
 
 
-def _unpacked(data: bytes) -> bytes:
+def _unpacked(data: bytes, most: int) -> bytes:
     if data[:1] == b"{":
         return data
     opener = zlib.decompressobj(GZIP)
     try:
-        plain = opener.decompress(data, RECORD_BYTES.default * UNPACKED_FACTOR)
+        plain = opener.decompress(data, most)
     except zlib.error as error:
         raise RecordError(f"not a flight record, which is a gzip file: {error}") from error
     if not opener.eof:

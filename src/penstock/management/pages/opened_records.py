@@ -27,6 +27,12 @@ OPENED_BYTES_MAX: Final = 16_777_216
 LOOKS: Final = 200
 LOOK_S: Final = 0.1
 """How often, and after how long, it is asked whether a record has been written."""
+FIRST_FILE: Final = 900_000_000
+"""Numbers from here on are of files; a broker's own records never get as far."""
+FILES_MAX: Final = 2
+"""Files that are open, of all people together."""
+FILE_UNPACKED_MAX: Final = 134_217_728
+"""Bytes that a file may unpack to, whoever has made it."""
 EVENTS_SHOWN: Final = 200
 SUMMARY_COLUMNS: Final = 110
 PAST_END: Final = 1 << 53
@@ -34,11 +40,14 @@ PAST_END: Final = 1 << 53
 
 
 class Records:
-    """Records that are open. Bound: OPENED_MAX, the one that was asked for longest ago goes."""
+    """Records that are open. Bounds: OPENED_MAX, and FILES_MAX from files; the one that was asked
+    for longest ago goes."""
 
     def __init__(self, link: BrokerLink) -> None:
         self._link = link
         self._opened: dict[tuple[int, int], asyncio.Task[FlightRecord]] = {}
+        self._files: dict[int, FlightRecord] = {}
+        self._next_file = FIRST_FILE
         # The reading of one history by two threads is never tried.
         self._turn = asyncio.Lock()
 
@@ -61,9 +70,26 @@ class Records:
             data += part
         return bytes(data)
 
+    async def open_file(self, data: bytes) -> int:
+        """The number under which the record of a file is open now. Raises: OperatorError for what
+        is no whole record."""
+        async with self._turn:
+            record = await asyncio.to_thread(decode_packed, data, FILE_UNPACKED_MAX)
+        number, self._next_file = self._next_file, self._next_file + 1
+        self._files[number] = record
+        for old in list(self._files)[:-FILES_MAX]:
+            del self._files[old]
+        return number
+
     async def opened(self, number: int) -> FlightRecord:
         """One that the broker keeps no more is still shown while it lies here. Raises:
         OperatorError, HttpFault."""
+        if number >= FIRST_FILE:
+            record = self._files.pop(number, None)
+            if record is None:
+                raise OperatorError("this file is not open any more; choose it again on Records")
+            self._files[number] = record
+            return record
         try:
             size = await self.size(number)
         except OperatorError:

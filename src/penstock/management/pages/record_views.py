@@ -9,6 +9,7 @@ from penstock.explain.asking import Question
 from penstock.explain.kinds import WHY_KINDS
 from penstock.management.errors import bad_request
 from penstock.management.pages.html import address
+from penstock.management.pages.opened_records import FIRST_FILE
 from penstock.management.pages.visit import Form, View, Visit, goto, whole_in
 from penstock.telemetry.snapshots import NS_PER_S
 
@@ -38,6 +39,7 @@ async def record(visit: Visit) -> Response:
     return await visit.page(
         "record.html",
         past=number,
+        is_file=number >= FIRST_FILE,
         head=found.header,
         since=_time(found.wall_at(oldest_ns)),
         until=_time(found.header.wall_ns),
@@ -61,6 +63,15 @@ async def record_file(visit: Visit) -> Response:
     named = f'attachment; filename="penstock-{number}.pflow"'
     kind = "application/octet-stream"
     return Response(data, media_type=kind, headers={"content-disposition": named})
+
+
+async def open_record(visit: Visit, data: bytes) -> Response:
+    """A file that was saved, here or elsewhere, as the past."""
+    visit.visitor.need_monitor()
+    if not data:
+        raise bad_request("record: choose a file")
+    number = await visit.shared.records.open_file(data)
+    return goto(address("/record", number=str(number)))
 
 
 async def save_record(visit: Visit, form: Form) -> Response:

@@ -18,7 +18,7 @@ from penstock.management.errors import HttpFault, not_found
 from penstock.management.pages import admin_views, flow_views, record_views, views
 from penstock.management.pages.actions import ACTIONS, SPECIAL, act
 from penstock.management.pages.html import STATIC, address, render, static_file
-from penstock.management.pages.opened_records import Records
+from penstock.management.pages.opened_records import OPENED_BYTES_MAX, Records
 from penstock.management.pages.samples import History, Pace, Samples
 from penstock.management.pages.sessions import COOKIE, Session, Sessions
 from penstock.management.pages.visit import (
@@ -26,6 +26,7 @@ from penstock.management.pages.visit import (
     Shared,
     View,
     Visit,
+    file_form_of,
     form_of,
     goto,
     is_local,
@@ -74,6 +75,7 @@ class Pages:
             Route("/login", self._guarded(self._login), methods=["POST"]),
             Route("/logout", self._guarded(self._logout), methods=["POST"]),
             Route("/static/{name}", _static, methods=["GET"]),
+            Route("/open-record", self._guarded(self._open_record), methods=["POST"]),
             Route("/do/{action}", self._guarded(self._do), methods=["POST"]),
         ]
         rooms = (views, flow_views, record_views, admin_views)
@@ -167,6 +169,20 @@ class Pages:
         if name not in ACTIONS:
             raise not_found()
         return await self._told(visit, partial(act, visit, name, form))
+
+    async def _open_record(self, request: Request) -> Response:
+        """The one form with a file: it is larger than others may be, so it is read only for those
+        who have a session."""
+        need_same_site(request)
+        visit = await self._visit(request)
+        if visit is None:
+            return _to_login(request, "/records")
+        return await self._told(visit, partial(self._opened, visit))
+
+    async def _opened(self, visit: Visit) -> Response:
+        form, data = await file_form_of(visit.request, "record", OPENED_BYTES_MAX)
+        need_own(visit.request, visit.session, form)
+        return await record_views.open_record(visit, data)
 
     async def _told(self, visit: Visit, work: Callable[[], Awaitable[Response]]) -> Response:
         """The page, or one that says what is wrong, in the frame of the others."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.types import Message
@@ -157,6 +158,28 @@ async def form_of(request: Request) -> dict[str, str]:
         )
     except ValueError as error:
         raise bad_request("this is no form") from error
+
+
+async def file_form_of(request: Request, name: str, most: int) -> tuple[dict[str, str], bytes]:
+    """The fields of a form, and the file `name` in it, of `most` bytes. Raises: HttpFault 400,
+    411, 413."""
+    length = request.headers.get("content-length", "")
+    if not length.isascii() or not length.isdecimal():
+        raise HttpFault(411, "length_required", "a form with a file says how long it is")
+    if int(length) > most + FORM_BYTES_MAX:
+        raise HttpFault(413, "request_too_large", f"{name}: a file has at most {most} bytes")
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise bad_request("this is no form with a file")
+    try:
+        async with request.form(max_files=1, max_fields=FORM_FIELDS_MAX) as form:
+            fields = {key: value for key, value in form.items() if isinstance(value, str)}
+            file = form.get(name)
+            data = b"" if file is None or isinstance(file, str) else await file.read(most + 1)
+    except HTTPException as error:
+        raise bad_request(f"this is no form: {error.detail}") from error
+    if len(data) > most:
+        raise HttpFault(413, "request_too_large", f"{name}: a file has at most {most} bytes")
+    return fields, data
 
 
 def object_in(form: Form, key: str) -> Row:
