@@ -340,6 +340,9 @@ def test_what_is_not_there_is_told(guest: Person) -> None:
     for path, text in (
         ("/why?kind=nope", "one of: connection"),
         ("/why?kind=queue&name=a&window_s=0", "must be 1..600"),
+        ("/why?ago_s=601", "is too long ago"),
+        ("/why?at=1", "is too long ago"),
+        ("/why?at=x", "is no number of seconds"),
         ("/queues?page=x", "page"),
         ("/queues?name=(&use_regex=true", "is no regular expression"),
     ):
@@ -555,6 +558,25 @@ def file_form(token: str, data: bytes) -> tuple[bytes, str]:
     head += '--edge\r\nContent-Disposition: form-data; name="record"; filename="x.pflow"\r\n'
     head += "Content-Type: application/octet-stream\r\n\r\n"
     return head.encode() + data + b"\r\n--edge--\r\n", "multipart/form-data; boundary=edge"
+
+
+def test_a_moment_of_the_timeline_is_looked_at(managed: Managed, guest: Person) -> None:
+    """From the home page to why of then, and to the map of then in a record."""
+    call(managed.base, "PUT", "/queues/%2F/timed", {}, GUEST)
+    # The recorder looks once a second: at the moment that is chosen it has seen the queue.
+    time.sleep(3)
+    page = guest.wait_for("/queue?vhost=/&name=timed", "ten seconds each: choose one")
+    places = re.findall(r'href="(/why\?kind=queue&amp;name=%2Ftimed&amp;at=\d+)"', page.text)
+    assert len(places) == 60
+    time.sleep(2.5)
+    then = guest.get(html.unescape(places[-1]))
+    assert "the past" in then.text and "queue /timed is not blocked" in then.text
+    assert 'data-every="0"' in then.text, "it does not move on"
+    (at,) = re.findall(r'name="at" value="(\d+)"', then.text)
+    found = guest.do("save-record", last_s="600", at=at, kind="queue", name="/timed")
+    assert "What moved then" in found.text and "queue /timed is not blocked" in found.text
+    assert re.search(r'name="ago_s" value="[1-9]\d*"', found.text)
+    assert len(re.findall(r'href="/why\?kind=publish&amp;at=\d+"', guest.get("/").text)) == 60
 
 
 def test_a_record_is_opened_from_a_file(managed: Managed, guest: Person) -> None:

@@ -1,6 +1,7 @@
 """Pages of what only Penstock has: the flow map and its hops, why somebody waits, accounts, alarms,
 and settings that may change while the broker runs."""
 
+import time
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -21,6 +22,8 @@ WINDOW_S: Final = 10.0
 WINDOW_S_MAX: Final = 600.0
 NAME_MAX: Final = 1_000
 """Letters of a name that is asked about."""
+AGO_S_MAX: Final = 600
+AT_DIGITS: Final = 11
 UNNAMED: Final = ("publish", "memory", "not")
 """Kinds of questions that have no name."""
 
@@ -32,10 +35,23 @@ async def why_or_none(visit: Visit, kind: str, name: str) -> Row | None:
     return await _why(visit, kind, name, WINDOW_S)
 
 
-async def _why(visit: Visit, kind: str, name: str, window_s: float) -> Row:
-    return await visit.shared.samples.ask(
-        {"op": "why", "kind": kind, "name": name, "window_s": window_s}
-    )
+async def _why(visit: Visit, kind: str, name: str, window_s: float, ago_s: float = 0.0) -> Row:
+    request: Row = {"op": "why", "kind": kind, "name": name, "window_s": window_s}
+    if ago_s > 0:
+        request["ago_s"] = ago_s
+    return await visit.shared.samples.ask(request)
+
+
+def ago_of(at: str, ago: str) -> int:
+    """Seconds before now that are asked for, as `at`, seconds since 1970, or as `ago`; AGO_S_MAX at
+    most, since the recorder reaches no further back. Raises: HttpFault 400."""
+    for key, text in (("at", at), ("ago_s", ago)):
+        if text and (not text.isascii() or not text.isdecimal() or len(text) > AT_DIGITS):
+            raise bad_request(f"{key} = {text[:20]!r} is no number of seconds")
+    ago_s = max(0, int(time.time()) - int(at)) if at else int(ago or 0)
+    if ago_s > AGO_S_MAX:
+        raise bad_request(f"{ago_s} s ago is too long ago: the recorder has {AGO_S_MAX} s at most")
+    return ago_s
 
 
 async def _edges(visit: Visit, is_blocked: bool = False) -> Row:
@@ -73,9 +89,10 @@ async def why(visit: Visit) -> Response:
     text = visit.asked("window_s", "10")
     if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= WINDOW_S_MAX:
         raise bad_request(f"window_s = {text[:20]!r}: must be 1..{WINDOW_S_MAX:.0f}")
+    ago_s = ago_of(visit.asked("at"), visit.asked("ago_s"))
     answer = None
     if name != "" or kind in UNNAMED:
-        answer = await _why(visit, kind, name, float(text))
+        answer = await _why(visit, kind, name, float(text), float(ago_s))
     top = await visit.shared.samples.ask({"op": "flow", "do": "top", "limit": TOP_MAX})
     queues = [one for one in top["queues"] if one["ready"] or one["in_rate"] or one["out_rate"]]
     return await visit.page(
@@ -85,6 +102,8 @@ async def why(visit: Visit) -> Response:
         kind=kind,
         name=name,
         window_s=int(text),
+        ago_s=ago_s,
+        then_s=int(time.time()) - ago_s if ago_s else 0,
         top=top,
         kinds=WHY_KINDS,
         unnamed=UNNAMED,

@@ -11,7 +11,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from penstock import __version__
-from penstock.management.pages.drawing import HEIGHT, WIDTH, heat, lines
+from penstock.management.pages.drawing import HEIGHT, WIDTH, heat, lines, moments
 from penstock.telemetry.words import amount, called, duration, percent, rate, size, waits_for
 
 STATIC: Final = {
@@ -109,6 +109,7 @@ def environment() -> Environment:
         "why_address": why_address,
         "static": static_address,
         "lines": lines,
+        "moments": moments,
         "chart_width": WIDTH,
         "chart_height": HEIGHT,
         "version": __version__,

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from penstock.explain.asking import Question
 from penstock.explain.kinds import WHY_KINDS
 from penstock.management.errors import bad_request
+from penstock.management.pages.flow_views import ago_of
 from penstock.management.pages.html import address
 from penstock.management.pages.opened_records import FIRST_FILE
 from penstock.management.pages.visit import Form, View, Visit, goto, whole_in
@@ -83,7 +84,11 @@ async def save_record(visit: Visit, form: Form) -> Response:
     request = {"op": "record", "do": "save", "last_s": last_s}
     answer = await visit.shared.services.link.ask(request)
     visit.session.tell("the record stays until the next one is asked for: download what is needed")
-    return goto(address("/record", number=str(int(answer["number"]))))
+    at = form.get("at", "")
+    ago_s = min(LAST_S_MAX, ago_of(at, "")) if at else 0
+    where = {"kind": form.get("kind", ""), "name": form.get("name", "")} if at else {}
+    number = str(int(answer["number"]))
+    return goto(address("/record", number=number, ago_s=ago_s or "", **where))
 
 
 def _number(visit: Visit) -> int:
