@@ -86,6 +86,10 @@ def test_any_node_answers_and_writes_and_goes_on_after_a_failover(
     everybody = {f"penstock@{name}" for name in rig.nodes}
     row = asked(port, "GET", "queues/%2F/quorum")
     assert (row["leader"], set(row["members"])) == (f"penstock@{leader}", everybody)
+    cluster = asked(port, "GET", "flow/cluster")
+    lags = {one["name"]: one["lag_bytes"] for one in cluster["nodes"] if not one["is_leader"]}
+    assert (cluster["leader"], len(lags)) == (leader, 2)
+    assert min(lags.values()) >= 0, "the leader says how far they are"
     rig.kill(leader)
     second = rig.await_serving(other_than=leader)
     living = everybody - {f"penstock@{leader}"}
@@ -95,6 +99,7 @@ def test_any_node_answers_and_writes_and_goes_on_after_a_failover(
         return row["leader"] == f"penstock@{second}" and set(row["online"]) == living
 
     await_true(is_seen, "the third node follows the second")
+    assert asked(port, "GET", "flow/cluster")["leader"] == second
     running = {one["name"]: one["running"] for one in asked(port, "GET", "nodes")}
     assert running == {name: name in living for name in everybody}
     row = asked(port, "GET", "queues/%2F/mirrored")

@@ -55,6 +55,7 @@ def management_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option("--parent", default=0, hidden=True, type=int)
 @click.option("--amqp", default="", hidden=True)
+@click.option("--cluster", default="", hidden=True)
 @click.option("--http-cert", default="", help="PEM file with the certificate, for HTTPS.")
 @click.option("--http-key", default="", help="PEM file with its key, if it is another file.")
 @asking
@@ -64,6 +65,7 @@ def management(
     metrics_port: int,
     parent: int,
     amqp: str,
+    cluster: str,
     http_cert: str,
     http_key: str,
     broker: RunningBroker,
@@ -96,6 +98,7 @@ def management(
             parent=parent,
             tls_cert=http_cert,
             tls_key=http_key,
+            cluster=cluster,
         ),
         announce,
     )

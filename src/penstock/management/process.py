@@ -31,7 +31,8 @@ LOOK_S: Final = 1.0
 class ManagementConfig:
     """control: the broker's control socket; amqp_*: where it listens for AMQP; host, port: of HTTP;
     metrics_port: of metrics, -1 for none; parent: the process with which it ends, 0 for none;
-    tls_cert, tls_key: PEM files, "" for plain HTTP."""
+    tls_cert, tls_key: PEM files, "" for plain HTTP; cluster: control socket of the member,
+    "" for a broker without one."""
 
     control: str
     amqp_host: str
@@ -43,6 +44,7 @@ class ManagementConfig:
     parent: int = 0
     tls_cert: str = ""
     tls_key: str = ""
+    cluster: str = ""
 
 
 def serve(config: ManagementConfig, announce: Callable[[], None]) -> None:
@@ -50,7 +52,8 @@ def serve(config: ManagementConfig, announce: Callable[[], None]) -> None:
     ports answer. Raises: OperatorError when one of them cannot be used."""
     link = BrokerLink(config.control)
     writes = AmqpWrites(config.amqp_host, config.amqp_port, config.amqp_tls)
-    services = Services(link, Logins(link), writes, RABBITMQ_VERSION)
+    cluster = BrokerLink(config.cluster) if config.cluster else None
+    services = Services(link, Logins(link), writes, RABBITMQ_VERSION, cluster)
     servers = [_Server(_config(config, make_app(services), config.port))]
     if config.metrics_port >= 0:
         app = make_metrics_app(Metrics(link, RABBITMQ_VERSION))

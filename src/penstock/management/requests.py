@@ -24,12 +24,14 @@ PIECE_ROWS: Final = 500
 @dataclass(frozen=True, slots=True)
 class Services:
     """link: to the broker; logins: who may come in; writes: changes over AMQP; rabbitmq_version:
-    what clients that look at versions are told."""
+    what clients that look at versions are told; cluster: to this node's member, None for a broker
+    without a cluster."""
 
     link: BrokerLink
     logins: Logins
     writes: AmqpWrites
     rabbitmq_version: str
+    cluster: BrokerLink | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from penstock.management.pages.samples import NODE
 from penstock.management.pages.visit import View, Visit
 from penstock.management.resources import connections as api_connections
 from penstock.management.resources import exchanges as api_exchanges
+from penstock.management.resources import flow as api_flow
 from penstock.management.resources import overview as api_overview
 from penstock.management.resources import queues as api_queues
 from penstock.management.resources import users as api_users
@@ -159,7 +160,8 @@ def _page_of(visit: Visit) -> dict[str, str]:
 async def nodes(visit: Visit) -> Response:
     rows = await visit.api(api_overview.nodes)
     overview = await visit.api(api_overview.overview)
-    return await visit.page("nodes.html", rows=rows, overview=overview)
+    cluster = await visit.api(api_flow.cluster)
+    return await visit.page("nodes.html", rows=rows, overview=overview, cluster=cluster)
 
 
 async def vhost_names(visit: Visit) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from penstock.base.errors import OperatorError
 from penstock.explain.kinds import WHY_KINDS
 from penstock.management.errors import bad_request
 from penstock.management.requests import Call, Handler, json
@@ -30,6 +31,20 @@ async def status(call: Call) -> Response:
     """What `penstock status` shows."""
     call.visitor.need_monitor()
     return json(await call.link.ask({"op": "status"}))
+
+
+async def cluster(call: Call) -> Response:
+    """What `penstock cluster status` shows, as the leader sees it; as this node does while none
+    leads. Without a cluster there are no nodes."""
+    call.visitor.need_monitor()
+    member = call.services.cluster
+    if member is None:
+        return json({"cluster": "", "nodes": []})
+    request = {"op": "cluster_status"}
+    try:
+        return json(await member.ask(request | {"at_leader": True}))
+    except OperatorError:
+        return json(await member.ask(request))
 
 
 async def why(call: Call) -> Response:
@@ -124,5 +139,6 @@ ROUTES: Final[dict[tuple[str, str], Handler]] = {
     ("GET", "/flow/settings"): settings,
     ("PUT", "/flow/settings"): change,
     ("GET", "/flow/log"): log,
+    ("GET", "/flow/cluster"): cluster,
     ("GET", "/flow/record"): record,
 }

@@ -41,12 +41,15 @@ def is_management_wanted(config: Config) -> bool:
 
 class ManagementChild:
     """control: path of the broker's control socket; amqp: URL of where it takes clients, "" for
-    what it says itself when it is asked."""
+    what it says itself when it is asked; cluster: control socket of the cluster's member."""
 
-    def __init__(self, config: Config, control: str, log: Log, amqp: str = "") -> None:
+    def __init__(
+        self, config: Config, control: str, log: Log, amqp: str = "", cluster: str = ""
+    ) -> None:
         self.config = config
         self.control = control
         self.amqp = amqp
+        self.cluster = cluster
         self.log = log
         self.process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
@@ -83,6 +86,8 @@ class ManagementChild:
         ]
         if self.amqp:
             found += ["--amqp", self.amqp]
+        if self.cluster:
+            found += ["--cluster", self.cluster]
         if config.management_cert:
             found += ["--http-cert", config.management_cert]
         if config.management_key:

@@ -16,7 +16,8 @@ from penstock.server.control.control_socket import Reply
 
 OPS: Final = ("cluster_status", "cluster_move", "cluster_forget", "cluster_force_leader")
 AT_LEADER: Final = ("cluster_move", "cluster_forget")
-"""Any node takes them; the leader decides."""
+"""Any node takes them; the leader decides. So does it answer `cluster_status` with `at_leader`: it
+alone knows how far the others are."""
 
 
 class MemberAnswers:
@@ -28,14 +29,15 @@ class MemberAnswers:
     def answer(self, request: dict[str, object]) -> Reply:
         op = request.get("op")
         try:
-            if op == "cluster_status":
-                return self.status()
             name = str(request.get("name", ""))
             leads = self.node.member.leader
             is_elsewhere = leads not in ("", self.node.me.name)
-            if op in AT_LEADER and is_elsewhere and "asked_by" not in request:
+            is_for_leader = op in AT_LEADER or request.get("at_leader") is True
+            if is_for_leader and is_elsewhere and "asked_by" not in request:
                 # Once: two nodes that take each other for the leader are of different epochs.
                 return self._ask_leader(request | {"asked_by": self.node.me.name})
+            if op == "cluster_status":
+                return self.status()
             if op == "cluster_move":
                 return self._said(self._resign(name))
             if op == "cluster_forget":

@@ -52,7 +52,8 @@ async def serve_member(config: Config, announce: Callable[[MemberNode], None]) -
     # On every node: the control socket leads to the broker wherever that is.
     management = None
     if is_management_wanted(config):
-        management = ManagementChild(config, node.questions.path, log, sockets.local())
+        asked = cluster_path(sockets.port)
+        management = ManagementChild(config, node.questions.path, log, sockets.local(), asked)
     try:
         await node.start(CoordinatorThread(store, settings.name, node.me.boot_id, node))
         await control.start()
