@@ -34,7 +34,7 @@ from penstock.queues.queue import (
     Purged,
     ReadRequest,
 )
-from penstock.queues.ring import MessageRing
+from penstock.queues.ring import BLOCK, MessageRing
 from penstock.queues.rules import REASON_REJECTED
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.reading import Found
@@ -194,7 +194,12 @@ class MessageLine(ClassicQueue):
             self.behind.bytes += size
             ring = self.behind.q1
         ring.bytes += size
-        ring.append(message)
+        # As ring.append, which is called for the first message of a list only.
+        if len(ring.last) < BLOCK:
+            ring.last.append(message)
+            ring.count += 1
+        else:
+            ring.append(message)
 
     def add_all(self, messages: list[Message], bytes_: i64) -> None:
         count: i64 = len(messages)
@@ -204,7 +209,11 @@ class MessageLine(ClassicQueue):
             self.behind.bytes += memory
             ring = self.behind.q1
         ring.bytes += memory
-        ring.extend(messages)
+        if len(ring.last) + count <= BLOCK:
+            ring.last.extend(messages)
+            ring.count += count
+        else:
+            ring.extend(messages)
         self.bytes_ready += memory
         self.publish_count += count
 
