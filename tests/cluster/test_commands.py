@@ -53,6 +53,7 @@ def test_status_is_for_people_and_for_programs(rig: ClusterRig) -> None:
     assert all(one["is_whole"] and one["lag_bytes"] <= 0 for one in answer["nodes"])
     shown = good(rig, follower, "members")
     assert all(f"127.0.0.1:{node.link_port}" in shown for node in rig.nodes.values())
+    assert f"node {leader} leads all queues" in good(rig, leader, "rebalance")
 
 
 def test_leadership_moves_to_where_it_is_wanted_and_away_before_a_stop(rig: ClusterRig) -> None:

@@ -167,12 +167,13 @@ def print_csv(answer: dict[str, object], listed: Listed) -> None:
     print_rows(rows, names or [key for row in rows for key in row])
 
 
-def print_rows(rows: list[dict[str, object]], names: list[str]) -> None:
-    """CSV. names: of the columns, each once or more. What is a list or an object is JSON, and what
-    a row does not have is empty."""
+def print_rows(rows: list[dict[str, object]], names: list[str], *, with_head: bool = True) -> None:
+    """CSV. names: of the columns, each once or more; with_head: their line comes first. What is a
+    list or an object is JSON, and what a row does not have is empty."""
     text = StringIO()
     writer = DictWriter(text, list(dict.fromkeys(names)), restval="", lineterminator="\n")
-    writer.writeheader()
+    if with_head:
+        writer.writeheader()
     for row in rows:
         writer.writerow({key: _cell(value) for key, value in row.items()})
     click.echo(text.getvalue(), nl=False)

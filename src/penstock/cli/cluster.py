@@ -132,6 +132,19 @@ def move(node: str, path: str) -> None:
 
 
 @cluster.command()
+@of_node
+def rebalance(path: str) -> None:
+    """Say who leads: one node leads all queues, so there is nothing to spread.
+
+    RabbitMQ spreads the leaders of its queues here. A cluster of Penstock has one log with one
+    leader; `move` chooses another one."""
+    leader = _status(path).leader
+    if not leader:
+        raise OperatorError("no node leads now; see penstock cluster status")
+    click.echo(f"node {leader} leads all queues: there is one log, and nothing to spread")
+
+
+@cluster.command()
 @click.argument("node")
 @of_node
 def drain(node: str, path: str) -> None:

@@ -37,6 +37,8 @@ def log(last: int, level: str, follow: bool, broker: RunningBroker) -> None:
     if not follow and broker.form != TABLE:
         print_rows(answer["lines"], NAMES)
         return
+    if broker.form == "csv":
+        print_rows([], NAMES)
     while True:
         if answer["missed"]:
             click.echo(f"({answer['missed']} lines went before they could be shown)", err=True)
@@ -57,4 +59,4 @@ def _show(form: str, line: dict[str, Any]) -> None:
     elif form == TABLE:
         click.echo(f"{line['time']} {line['level']:<7} {line['message']}")
     else:
-        print_rows([line], NAMES)
+        print_rows([line], NAMES, with_head=False)

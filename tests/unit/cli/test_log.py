@@ -42,3 +42,22 @@ def test_following_goes_on_where_the_last_answer_ended(monkeypatch: pytest.Monke
     assert asked[0] == {"op": "log", "level": "info", "last": 1}
     assert [one.get("since") for one in asked[1:]] == [8, 8, 13]
     assert waited == [log.FOLLOW_S], "only where nothing has come"
+
+
+def test_what_is_followed_as_csv_has_one_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[dict[str, object]] = [
+        {"lines": [line(7)], "next": 8, "missed": 0},
+        {"lines": [line(8)], "next": 9, "missed": 0},
+    ]
+
+    def ask(_broker: RunningBroker, _request: dict[str, object]) -> dict[str, object]:
+        if not answers:
+            raise Ended
+        return answers.pop(0)
+
+    monkeypatch.setattr(RunningBroker, "ask", ask)
+    words = ["--follow", "--format", "csv", "--control", "/nowhere"]
+    done = CliRunner().invoke(log.log, words)
+    head, *rows = done.stdout.splitlines()
+    assert head.startswith("seq,")
+    assert [row.partition(",")[0] for row in rows] == ["7", "8"]

@@ -189,6 +189,7 @@ class MemberAnswers:
             phase=ELECTING,
             leader=name,
             voters={name: node.me.identity},
+            in_sync=(name,) if config.in_sync else (),
             forgotten={**config.forgotten, **forgotten},
         )
         assert node.coordinator is not None, "it is there from the start"
