@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from penstock.protocol.content import Message
 from penstock.queues.line import MessageLine
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.ring import BLOCK
 
 
 def message(number: int) -> Message:
@@ -82,8 +83,9 @@ class QueueTwin(RuleBasedStateMachine):
     @invariant()
     def the_ring_is_bounded(self) -> None:
         ring = self.queue.ring
-        assert len(ring.items) <= 2 * len(ring) + 1024
-        assert not ring.later
+        assert len(ring.items) <= 2 * BLOCK
+        assert len(ring.items) <= 2 * len(ring) + 1024 or ring.later
+        assert len(ring) == len(ring.items) - ring.head + sum(map(len, ring.later))
 
 
 TestQueueTwin = QueueTwin.TestCase
