@@ -43,7 +43,7 @@ def test_scenario_22_classic_defaults() -> None:
     }
     hops = {"connection_channel", "channel_queue", "queue_store"}
     assert (RABBITMQ_35.soft_limit, RABBITMQ_4.soft_limit) == (0, RABBITMQ_LIMIT)
-    others = {"name", "io_batch", "caps_passes", "believes_deaths", "soft_limit"}
+    others = {"name", "io_batch", "caps_passes", "believes_deaths", "mirror_credits", "soft_limit"}
     assert differences == others | hops
 
 
