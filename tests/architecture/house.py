@@ -19,6 +19,7 @@ FLOORS: Final[dict[str, int]] = {
     "routing": 3,
     "storage": 3,
     "client": 3,
+    "forwarding": 3,
     "streams": 4,
     "queues": 4,
     "broker": 5,

@@ -2,6 +2,7 @@
 
 import time
 
+import pika
 import pytest
 
 from penstock.demo.cluster_rig import ClusterRig
@@ -85,6 +86,49 @@ def test_an_etcd_that_is_away_is_not_felt(rig: ClusterRig) -> None:
         after = rig.status(leader)
         assert after is not None and after.epoch == answer.epoch
         assert queue.publisher.longest_gap_s(stopped_at) < 5
+
+
+def test_clients_of_another_node_do_not_notice(rig: ClusterRig) -> None:
+    """Connected to one node by pika while others lead, are killed, and hand over."""
+    leader = rig.await_serving()
+    own = next(name for name in rig.nodes if name != leader)
+    place = f"amqp://guest:guest@127.0.0.1:{rig.nodes[own].port}/?heartbeat=20"
+    with pika.BlockingConnection(pika.URLParameters(place)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("kept", durable=True)
+        answers = channel.queue_declare("", exclusive=True).method.queue
+        channel.basic_qos(prefetch_count=10)
+        got: list[tuple[int, bool]] = []
+
+        def take(_: object, method: pika.spec.Basic.Deliver, __: object, body: bytes) -> None:
+            got.append((int(body), method.redelivered))
+            channel.basic_ack(method.delivery_tag)
+
+        channel.basic_consume("kept", take)
+        sent = 0
+        for ends in (rig.kill, lambda name: rig.ask(name, {"op": "cluster_move", "name": own})):
+            leader = rig.await_serving()
+            if leader == own:
+                break
+            ends(leader)
+            end = time.monotonic() + 90
+            while time.monotonic() < end and (sent % 50 or rig.serving() in ("", leader)):
+                lasting = pika.BasicProperties(delivery_mode=2)
+                channel.basic_publish("", "kept", b"%d" % sent, lasting)
+                sent += 1
+                connection.process_data_events(0)
+            if rig.nodes[leader].process is None:
+                rig.start(leader)
+            rig.await_whole()
+        end = time.monotonic() + 30
+        while len({number for number, _ in got}) < sent and time.monotonic() < end:
+            connection.process_data_events(0.1)
+        channel.basic_publish("", answers, b"0")
+        numbers = [number for number, is_again in got if not is_again]
+        assert {number for number, _ in got} == set(range(sent))
+        assert numbers == sorted(set(numbers)), "in order, but for what came again"
+        print(f"{sent} sent, {len(got) - sent} came again, through node {own}")
 
 
 def test_leadership_is_handed_over(rig: ClusterRig) -> None:

@@ -177,6 +177,13 @@ CLUSTER_FORWARD_WAIT_MS: Final = Limit(30_000, 0, 600_000,
 CLUSTER_FORWARD_BYTES: Final = Limit(65_536, 4096, 1_048_576,
     "bytes of a forwarded client that a node reads at once, and about as many that wait on either "
     "way", PACE, "server/cluster/forward", "the side they come from is not read")
+CLUSTER_KEPT_BYTES: Final = Limit(16_777_216, 65_536, 1_073_741_824,
+    "bytes that a node keeps of one client whom it forwards: publishes that are not confirmed, and "
+    "what he has declared and consumes", GUARD, "forwarding/asked",
+    "publishes are not kept: they are refused (basic.nack) when the leader is gone")
+CLUSTER_KEPT_NODE_BYTES: Final = Limit(268_435_456, 65_536, 68_719_476_736,
+    "bytes that a node keeps of all clients whom it forwards", GUARD, "forwarding/asked",
+    "publishes are not kept: they are refused (basic.nack) when the leader is gone")
 CLUSTER_RESYNC_BYTES_PER_S: Final = Limit(67_108_864, 1_048_576, 10_737_418_240,
     "bytes a second of a copy of a leader's directory", PACE, "server/cluster/member",
     "the copy rests, so that links and disks are left to entries")

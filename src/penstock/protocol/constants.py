@@ -48,6 +48,9 @@ REPLY_NAMES: Final[Mapping[int, str]] = MappingProxyType(
 )
 """The names of the codes above."""
 
+SHUTDOWN_TEXT: Final = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+"""What a broker says to clients that it leaves because it is stopped, with 320."""
+
 CLASS_BASIC: Final = 60
 
 CONTENT_METHODS: Final = frozenset({(60, 40), (60, 50), (60, 60), (60, 71)})

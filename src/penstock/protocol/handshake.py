@@ -218,6 +218,11 @@ def start_method(properties: Table, mechanisms: tuple[str, ...]) -> ConnectionSt
     )
 
 
+GOES_ON: Final = "penstock.goes_on"
+"""Says a node for a client whom it forwards, and whose former broker is gone: he may declare his
+exclusive queues again by the names that were given to them."""
+
+
 def client_capabilities(client_properties: Table) -> frozenset[str]:
     """The names of the capabilities a client says it has; empty when it says nothing sensible."""
     said = client_properties.get("capabilities")

@@ -18,6 +18,7 @@ from penstock.broker.vhost.queue_arguments import (
 from penstock.broker.vhost.rights import CONFIGURE, EXCHANGE, QUEUE, READ, WRITE
 from penstock.broker.vhost.vhost import REPLY_PREFIX, REPLY_TO_NAME
 from penstock.protocol import methods as m
+from penstock.protocol.handshake import GOES_ON
 from penstock.routing.exchange import Exchange
 from penstock.routing.factory import check_kind, make_exchange
 
@@ -46,6 +47,8 @@ QUEUE_ARGUMENT_KEYS = (
 
 NO_NAMES: Final[dict[int, str]] = {}
 """What all sessions share that have declared nothing."""
+
+FRESH: Final = "amq.gen-"
 
 
 class Declarations:
@@ -174,7 +177,7 @@ class Declarations:
         vhost = self.session.vhost
         owner = self.session.owner if q.exclusive else ""
         rights = self.session.rights
-        fresh = self.session.host.fresh_name("amq.gen-") if name == "" else name
+        fresh = self.session.host.fresh_name(FRESH) if name == "" else name
         rights.check(CONFIGURE, QUEUE, fresh, 50, 10)
         check_queue(name, vhost.name, q.arguments)
         check_type(name, vhost.name, q.arguments)
@@ -198,7 +201,8 @@ class Declarations:
             )
             return found
         check_properties(name, vhost.name, q.durable, q.auto_delete, q.exclusive, q.arguments)
-        if name != "":
+        is_again = q.exclusive and name.startswith(FRESH) and GOES_ON in self.session.capabilities
+        if name != "" and not is_again:
             self._not_reserved("queue", name, 50)
         name = fresh
         letters = q.arguments.get("x-dead-letter-exchange")

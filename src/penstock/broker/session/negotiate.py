@@ -41,6 +41,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.constants import ACCESS_REFUSED, PROTOCOL_HEADER
 from penstock.protocol.content import EVENT_ACK, Event
 from penstock.protocol.handshake import (
+    GOES_ON,
     Handshake,
     HandshakeAction,
     HandshakeInput,
@@ -65,7 +66,7 @@ CHANNEL_CLOSE = 0x140028
 CHANNEL_CLOSE_OK = 0x140029
 BASIC_ACK = 0x3C0050
 CAPABILITIES_ASKED = frozenset(
-    ("authentication_failure_close", "connection.blocked", "consumer_cancel_notify")
+    ("authentication_failure_close", "connection.blocked", "consumer_cancel_notify", GOES_ON)
 ).union(FLOW_CAPABILITIES)
 
 

@@ -22,6 +22,7 @@ from penstock.broker.connection.phases import PHASE_CLOSING, PHASE_OPEN
 from penstock.broker.session.tokens import TokenChecker
 from penstock.flow.due import DueLine, Waker
 from penstock.flow.watermark import POLL_MS_MAX
+from penstock.protocol.constants import SHUTDOWN_TEXT
 from penstock.protocol.methods import ConnectionClose
 from penstock.protocol.methods.codec import method_frame
 from penstock.server.boot.log_lines import LineLog, log_of
@@ -448,15 +449,7 @@ class Node:
             await self.management.stop()
         for listener in self._every_listener():
             listener.stop_accepting()
-        farewell = method_frame(
-            0,
-            ConnectionClose(
-                320,
-                "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'",
-                0,
-                0,
-            ),
-        )
+        farewell = method_frame(0, ConnectionClose(320, SHUTDOWN_TEXT, 0, 0))
         for connection in list(self.broker.connections.values()):
             if connection.phase == PHASE_OPEN:
                 connection.output.writer.write(farewell)

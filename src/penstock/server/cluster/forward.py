@@ -2,8 +2,7 @@
 
 Each has a connection of its own between the nodes, so that one that does not read holds nobody. A
 side is read again when the other has taken what came: at most some CLUSTER_FORWARD_BYTES wait on
-either way. A side that has said all is told to the other as such, and may still listen. Bytes are
-not looked at: what a client says to a TLS port goes to the leader's, inside the nodes' own TLS.
+either way. What a client says to a TLS port goes to the leader's, inside the nodes' own TLS.
 """
 
 import asyncio
@@ -16,7 +15,14 @@ from typing import Final
 import msgspec
 
 from penstock.base.errors import OperatorError
-from penstock.base.limits import CLUSTER_FORWARD_BYTES, CLUSTER_FORWARD_WAIT_MS, CONTROL_CLIENTS
+from penstock.base.limits import (
+    CLUSTER_FORWARD_BYTES,
+    CLUSTER_KEPT_BYTES,
+    CLUSTER_KEPT_NODE_BYTES,
+    CONTROL_CLIENTS,
+)
+from penstock.forwarding.asked import Budget, Share
+from penstock.server.cluster.kept_client import AGAIN_S, GONE, KeptClient, Place, Reach
 from penstock.server.cluster.link_frames import (
     ASK_BROKER,
     ASK_MEMBER,
@@ -25,26 +31,20 @@ from penstock.server.cluster.link_frames import (
     FORWARD,
     TAKEN,
     Hello,
-    LinkFault,
 )
 from penstock.server.cluster.link_io import LinkConnection
 from penstock.server.cluster.links import Links
 from penstock.server.net.listener import set_up
 from penstock.server.net.proxy_header import header_of
 
-_AGAIN_S: Final = 0.05
 _ACCEPTS: Final = 64
 _ASK_S: Final = 5.0
 """For a node to lead, and to take a question."""
 _ANSWER_S: Final = 60.0
-_GONE: Final = (OSError, EOFError, LinkFault)
 
 NOBODY_LEADS: Final = (
     "no node of the cluster leads now, so nobody can answer: look at `penstock cluster status`"
 )
-
-Leader = Callable[[], tuple[str, str]]
-"""Name and address of the node that leads, "" and "" while none does or it is this one."""
 
 
 async def relay(
@@ -86,21 +86,21 @@ class Forwarder:
     """
 
     def __init__(
-        self,
-        links: Links,
-        socks: list[tuple[socket.socket, bool]],
-        clients_max: int,
-        leader: Leader,
+        self, socks: list[tuple[socket.socket, bool]], clients_max: int, reach: Reach
     ) -> None:
         self.loop = asyncio.get_running_loop()
-        self.links = links
         self.socks = socks
         self.clients_max = clients_max
-        self.leader = leader
-        self.clients: set[asyncio.Task[None]] = set()
+        self.reach = reach
+        self.clients: dict[asyncio.Task[None], KeptClient] = {}
+        self.budget = Budget(CLUSTER_KEPT_NODE_BYTES.default)
         self.is_open = False
         self.refused = 0
-        self.forwarded = 0
+
+    @property
+    def attached_again(self) -> int:
+        """Times that a client went on with another broker, of those that are here."""
+        return sum(client.again for client in self.clients.values())
 
     def open(self) -> None:
         """Take clients."""
@@ -116,15 +116,21 @@ class Forwarder:
             for sock, _ in self.socks:
                 self.loop.remove_reader(sock)
 
-    def end(self) -> None:
-        """End all that there are: whoever led does so no more."""
-        for task in self.clients:
-            task.cancel()
+    def look(self) -> None:
+        """Clients of a leader that is none any more go on with the next one."""
+        place = self.reach.place()
+        if place is not None:
+            for client in self.clients.values():
+                client.look(place)
 
     async def close(self) -> None:
         self.shut()
-        self.end()
-        await asyncio.gather(*self.clients, return_exceptions=True)
+        tasks = list(self.clients)
+        for client in self.clients.values():
+            client.farewell()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self, listening: socket.socket, is_tls: bool) -> None:
         for _ in range(_ACCEPTS):
@@ -138,11 +144,21 @@ class Forwarder:
                 self.refused += 1
                 sock.close()
                 continue
-            task = self.loop.create_task(self._serve(sock, str(address[0]), address[1], is_tls))
-            self.clients.add(task)
-            task.add_done_callback(self.clients.discard)
+            client = KeptClient(
+                self.reach,
+                (str(address[0]), address[1], is_tls),
+                Share(self.budget, CLUSTER_KEPT_BYTES.default),
+            )
+            task = self.loop.create_task(self._serve(client, sock))
+            self.clients[task] = client
+            task.add_done_callback(self._over)
 
-    async def _serve(self, sock: socket.socket, host: str, port: int, is_tls: bool) -> None:
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        client = self.clients.pop(task)
+        client.share.close()
+        self.refused += client.is_refused
+
+    async def _serve(self, client: KeptClient, sock: socket.socket) -> None:
         try:
             set_up(sock)
             reader, writer = await asyncio.open_connection(
@@ -151,35 +167,7 @@ class Forwarder:
         except OSError:
             sock.close()
             return
-        link = None
-        try:
-            link = await self._reach((host, port, is_tls))
-            if link is not None:
-                self.forwarded += 1
-                await relay(reader, writer, link)
-        except _GONE:
-            # One side is gone, and so is the other.
-            return
-        finally:
-            if link is not None:
-                link.abort()
-            writer.close()
-
-    async def _reach(self, client: tuple[str, int, bool]) -> LinkConnection | None:
-        """A connection to whoever leads, None when nobody has for too long."""
-        end = self.loop.time() + CLUSTER_FORWARD_WAIT_MS.default / 1000
-        while True:
-            name, address = self.leader()
-            if name:
-                try:
-                    return await self.links.forward(name, address, client)
-                except (*_GONE, ValueError):
-                    # It leads no more, or not yet: nothing of the client has gone there.
-                    pass
-            if self.loop.time() >= end:
-                self.refused += 1
-                return None
-            await asyncio.sleep(_AGAIN_S)
+        await client.serve(reader, writer)
 
 
 async def deliver(hello: Hello, link: LinkConnection, path: str) -> None:
@@ -202,10 +190,10 @@ class Questions:
     path: of the broker's control socket, which is this one's while the broker is elsewhere.
     """
 
-    def __init__(self, links: Links, path: str, leader: Leader) -> None:
+    def __init__(self, links: Links, path: str, place: Callable[[], Place | None]) -> None:
         self.links = links
         self.path = path
-        self.leader = leader
+        self.place = place
         self.server: asyncio.Server | None = None
         self.clients: set[asyncio.Task[None]] = set()
 
@@ -256,7 +244,7 @@ class Questions:
                         break
                     data += more
                 return msgspec.json.decode(data, type=dict[str, object])
-        except (*_GONE, TimeoutError, msgspec.DecodeError) as fault:
+        except (*GONE, TimeoutError, msgspec.DecodeError) as fault:
             raise OperatorError("the node that leads has not answered: try again") from fault
         finally:
             link.abort()
@@ -278,7 +266,7 @@ class Questions:
                     await reader.readline()
                     writer.write(msgspec.json.encode({"error": NOBODY_LEADS}) + b"\n")
                     await writer.drain()
-        except (*_GONE, TimeoutError, ValueError):
+        except (*GONE, TimeoutError, ValueError):
             # Whoever asked is gone, or the leader is.
             return
         finally:
@@ -292,12 +280,13 @@ class Questions:
         loop = asyncio.get_running_loop()
         end = loop.time() + _ASK_S
         while loop.time() < end:
-            name, address = self.leader()
-            if name:
+            place = self.place()
+            if place is not None and not place.is_here:
+                nobody = ("", 0, False)
                 try:
-                    return await self.links.forward(name, address, ("", 0, False), purpose)
-                except (*_GONE, ValueError):
+                    return await self.links.forward(place.name, place.address, nobody, purpose)
+                except (*GONE, ValueError):
                     # It leads no more, or not yet.
                     pass
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(AGAIN_S)
         return None

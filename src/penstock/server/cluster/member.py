@@ -61,6 +61,7 @@ from penstock.server.cluster.etcd_coordinator import (
     read_members,
 )
 from penstock.server.cluster.forward import Forwarder, Questions, deliver
+from penstock.server.cluster.kept_client import Place, Reach
 from penstock.server.cluster.link_frames import (
     ANSWER,
     ASK,
@@ -119,11 +120,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.links = Links(me, settings.tls, self, self._forwarded)
         self.asker = ResyncAsker(self.links)
         self.server = ResyncServer(self.links, disk.path)
-        self.forwarder = Forwarder(
-            self.links, sockets.public(), config.connections_max, self._leader
-        )
+        reach = Reach(self.links, self._place, lambda is_tls: sockets.private_path(is_tls=is_tls))
+        self.forwarder = Forwarder(sockets.public(), config.connections_max, reach)
         path = config.control_socket or control_path(sockets.port)
-        self.questions = Questions(self.links, path, self._leader)
+        self.questions = Questions(self.links, path, self._place)
         self.thread: CoordinatorThread | None = None
         self.coordinator: EtcdCoordinator | None = None
         self.view = CoordinatorView()
@@ -224,6 +224,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             await asyncio.sleep(TICK_S)
             self.member.tick(now_ms())
             self.act()
+            self.forwarder.look()
             leading = self.member.leading
             self.watch.look(() if leading is None else leading.waits(now_ms()))
             self.mirror_watch.look(() if leading is None else leading.mirror_waits(now_ms()))
@@ -349,7 +350,6 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         if epoch != self.epoch or self.child is None:
             return
         self.forwarder.shut()
-        self.forwarder.end()
         self.questions.shut()
         config = self.sockets.settled(self.config)
         self.child.start(
@@ -517,12 +517,13 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self.last_words = words
             self.log.warning(words)
 
-    def _leader(self) -> tuple[str, str]:
-        name = self.member.leader
+    def _place(self) -> Place | None:
+        """Who leads, None while nobody does or this node's broker does not serve yet."""
+        name, epoch = self.member.leader, self.member.epoch
+        if name == self.me.name:
+            return None if self.ready_told is None else Place(name, "", epoch, is_here=True)
         row = self.members.get(name)
-        if name == self.me.name or row is None:
-            return "", ""
-        return name, row.address
+        return None if row is None else Place(name, row.address, epoch)
 
     async def _forwarded(self, hello: Hello, link: LinkConnection) -> None:
         if hello.purpose == ASK_MEMBER:

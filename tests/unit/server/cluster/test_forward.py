@@ -3,21 +3,25 @@
 import asyncio
 import os
 import socket
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from penstock.base.config import Config
+from penstock.protocol import methods as m
 from penstock.server.boot.node import FORWARDED, Node
 from penstock.server.cluster.forward import Forwarder, deliver
+from penstock.server.cluster.kept_client import Place as Where
+from penstock.server.cluster.kept_client import Reach
 from penstock.server.cluster.link_frames import Hello, LinkFault
 from penstock.server.cluster.link_io import LinkConnection
 from penstock.server.net.listener import open_socket
 from penstock.server.net.proxy_header import HeaderFault, header_of, read_header
 from tests.unit.broker.peer import LogBook
 from tests.unit.server.cluster.test_links import End
-from tests.unit.server.wire import until
+from tests.unit.server.wire import Wire, until
 
 HEADER = b"AMQP\x00\x00\x09\x01"
 
@@ -69,11 +73,12 @@ class Place:
         self.leader.links.on_forward = self._forwarded
         self.address = await self.leader.listen()
         self.port = open_socket("127.0.0.1", 0)
-        self.forwarder = Forwarder(self.follower.links, [(self.port, False)], 2, self._leader)
+        reach = Reach(self.follower.links, self._leader, lambda is_tls: self.path)
+        self.forwarder = Forwarder([(self.port, False)], 2, reach)
         self.forwarder.open()
 
-    def _leader(self) -> tuple[str, str]:
-        return ("a", self.address) if self.leads else ("", "")
+    def _leader(self) -> Where | None:
+        return Where("a", self.address, 1) if self.leads else None
 
     async def _forwarded(self, hello: Hello, link: LinkConnection) -> None:
         if not self.leads:
@@ -163,3 +168,139 @@ async def test_whoever_sends_no_line_to_the_private_socket_is_closed(tmp_path: P
     assert not place.node.broker.connections
     writer.close()
     await place.close()
+
+
+class Leaders:
+    """Brokers of which one leads, all at this node, and a client's way to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.nodes: list[Node] = []
+        self.private: list[socket.socket] = []
+        self.leading = -1
+        self.port = open_socket("127.0.0.1", 0)
+        links = End("b").links
+        reach = Reach(links, self._place, lambda is_tls: str(self.folder / f"{self.leading}.sock"))
+        self.forwarder = Forwarder([(self.port, False)], 9, reach)
+
+    def _place(self) -> Where | None:
+        return Where("b", "", self.leading, is_here=True) if self.leading >= 0 else None
+
+    async def start(self) -> None:
+        """One more broker."""
+        number = len(self.nodes)
+        private = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        private.setblocking(False)
+        private.bind(str(self.folder / f"{number}.sock"))
+        private.listen()
+        config = Config(port=0, control_socket=str(self.folder / f"{number}-control.sock"))
+        node = Node(config, asyncio.get_running_loop(), LogBook())
+        node.inherited = {FORWARDED: os.dup(private.fileno())}
+        await node.start()
+        self.nodes.append(node)
+        self.private.append(private)
+
+    async def connect(self) -> Wire:
+        self.forwarder.open()
+        wire = Wire(*await asyncio.open_connection("127.0.0.1", self.port.getsockname()[1]))
+        await wire.open()
+        return wire
+
+    def names(self, number: int) -> list[str]:
+        return list(self.nodes[number].broker.connections)
+
+    async def close(self) -> None:
+        await self.forwarder.close()
+        for node, private in zip(self.nodes, self.private, strict=True):
+            await node.stop()
+            private.close()
+        self.port.close()
+
+
+@asynccontextmanager
+async def two_leaders(folder: Path) -> AsyncIterator[Leaders]:
+    made = Leaders(folder)
+    await made.start()
+    await made.start()
+    made.leading = 0
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def test_a_client_goes_on_with_the_next_leader(tmp_path: Path) -> None:
+    async with two_leaders(tmp_path) as leaders:
+        wire = await leaders.connect()
+        own = wire.writer.get_extra_info("sockname")
+        wire.say(1, m.QueueDeclare("q"))
+        await wire.expect(m.QueueDeclareOk)
+        leaders.leading = 1
+        # Whoever led stands still: it says nothing, and is left.
+        leaders.forwarder.look()
+        wire.say(1, m.QueueDeclare("q", passive=True))
+        assert (await wire.expect(m.QueueDeclareOk)).queue == "q"
+        assert [f"127.0.0.1:{own[1]}" in name for name in leaders.names(1)] == [True]
+        await until(lambda: not leaders.names(0))
+        assert leaders.forwarder.attached_again == 1
+        await wire.close()
+
+
+async def test_a_broker_that_is_stopped_in_order_is_not_noticed(tmp_path: Path) -> None:
+    async with two_leaders(tmp_path) as leaders:
+        wire = await leaders.connect()
+        stop = asyncio.create_task(leaders.nodes[0].stop())
+        await asyncio.sleep(0.1)
+        leaders.leading = 1
+        leaders.forwarder.look()
+        wire.say(1, m.QueueDeclare("q", durable=True))
+        await wire.expect(m.QueueDeclareOk)
+        await stop
+        assert "q" in leaders.nodes[1].broker.vhosts["/"].queues
+        await wire.close()
+
+
+async def test_a_broker_that_leads_on_and_ends_a_client_means_it(tmp_path: Path) -> None:
+    async with two_leaders(tmp_path) as leaders:
+        wire = await leaders.connect()
+        for connection in list(leaders.nodes[0].broker.connections.values()):
+            connection.shell.close_after_output()
+            connection.output.mark()
+        assert await wire.rest() == b""
+        assert leaders.forwarder.attached_again == 0
+        await wire.close()
+
+
+async def test_a_client_that_is_gone_is_not_kept(tmp_path: Path) -> None:
+    async with two_leaders(tmp_path) as leaders:
+        wire = await leaders.connect()
+        wire.writer.transport.abort()
+        await until(lambda: not leaders.names(0) and not leaders.forwarder.clients)
+        assert leaders.forwarder.budget.used == 0
+
+
+async def test_heartbeats_go_on_while_nobody_leads(tmp_path: Path) -> None:
+    async with two_leaders(tmp_path) as leaders:
+        leaders.forwarder.open()
+        address = ("127.0.0.1", leaders.port.getsockname()[1])
+        wire = Wire(*await asyncio.open_connection(*address))
+        await wire.open(heartbeat_s=1)
+        leaders.leading = -1
+        for client in leaders.forwarder.clients.values():
+            assert client.upstream is not None
+            client.upstream.abort()
+        await asyncio.sleep(1.3)
+        leaders.leading = 1
+        wire.say(1, m.QueueDeclare("q"))
+        await wire.expect(m.QueueDeclareOk)
+        assert wire.heartbeats >= 2
+        await wire.close()
+
+
+async def test_a_node_that_stops_says_so(tmp_path: Path) -> None:
+    async with two_leaders(tmp_path) as leaders:
+        wire = await leaders.connect()
+        await leaders.forwarder.close()
+        assert (await wire.expect(m.ConnectionClose)).reply_code == 320
+        assert await wire.rest() == b""
+        await wire.close()

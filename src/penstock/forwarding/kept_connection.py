@@ -1,0 +1,364 @@
+"""A client's connection through a node that does not lead, so kept that the next leader can go on.
+
+What both sides say is looked at and passed on. When the broker is gone, the client hears nothing of
+it: `attach` logs in again with the client's own words, declares what was transient, opens its
+channels, starts its consumers, and sends again what nobody has confirmed. What cannot be kept ends
+the connection as it would without all this.
+"""
+
+from collections import Counter
+from typing import Final
+
+from penstock.base.errors import ConnectionFault, PenstockError
+from penstock.forwarding.asked import ANSWERS, Share, number_of
+from penstock.forwarding.frame_cutter import HEARTBEAT, METHOD, Frame, FrameCutter, FrameUnread
+from penstock.forwarding.kept_channel import CannotKeep, KeptChannel
+from penstock.forwarding.topology import Topology
+from penstock.protocol.constants import PROTOCOL_HEADER, SHUTDOWN_TEXT
+from penstock.protocol.handshake import GOES_ON
+from penstock.protocol.methods import table as m
+from penstock.protocol.methods.base import Method
+from penstock.protocol.methods.codec import decode_method, method_frame
+
+_BUSY: Final = (403, 405)
+"""An exclusive queue or consumer is still that of the connection which was lost."""
+_OPEN: Final = number_of(m.ChannelOpen)
+_CLOSE: Final = number_of(m.ChannelClose)
+_CLOSE_OK: Final = number_of(m.ChannelCloseOk)
+_CHANNELS: Final = 65_535
+_DECLARED: Final = 64
+"""Declarations on their way, so that few are said twice when one of them is refused."""
+
+
+class AttachFault(PenstockError):
+    """This broker does not take the connection now; it may later, or another one."""
+
+
+class KeptConnection:
+    """to_client, to_broker: bytes to be written, taken by whoever writes them.
+
+    is_raw: bytes are passed on and not looked at; is_over: either side has said that it closes;
+    is_attached: the broker knows all that it has to, so the client may be read; sessions: brokers
+    so far; is_closing: channels that were closed in the broker's place and the session of that,
+    until the client has answered.
+    """
+
+    def __init__(self, share: Share, payload_max: int) -> None:
+        self.share = share
+        self.held_bytes = 0
+        self.owed = 0
+        self.client = FrameCutter(payload_max)
+        self.broker = FrameCutter(payload_max)
+        self.head = b""
+        self.to_client: list[bytes] = []
+        self.to_broker: list[bytes] = []
+        self.is_raw = False
+        self.is_over = False
+        self.is_attached = True
+        self.is_known = False
+        self.is_leaving = False
+        self.sessions = 1
+        self.channels: dict[int, KeptChannel] = {}
+        self.is_closing: dict[int, int] = {}
+        self.consumers: Counter[str] = Counter()
+        self.topology = Topology(share)
+        self.start_ok = b""
+        self.tune_ok = m.ConnectionTuneOk()
+        self.open = b""
+        self.is_blocked = False
+        self.is_renewing = False
+        self.declaring: list[Method] = []
+        self.declared_at = 0
+
+    def consumer_left(self, queue: str) -> None:
+        """A consumer is gone, and with the last one a queue that deletes itself."""
+        self.consumers[queue] -= 1
+        if self.consumers[queue] <= 0:
+            del self.consumers[queue]
+            self.topology.deserted(queue)
+
+    @property
+    def can_be_told(self) -> bool:
+        """Whether a method may be put between what the broker says."""
+        is_between = not any(one.is_passing for one in self.channels.values())
+        return self.is_known and is_between and not self.is_over and not self.is_raw
+
+    # -- from the client ---------------------------------------------------------------------------
+
+    def from_client(self, data: bytes) -> None:
+        """Only while `is_attached`. Raises: CannotKeep, when what comes cannot be passed on."""
+        if len(self.head) < len(PROTOCOL_HEADER) and not self.is_raw:
+            self.head += data
+            if len(self.head) < len(PROTOCOL_HEADER):
+                return
+            data = self.head[len(PROTOCOL_HEADER) :]
+            self.head = self.head[: len(PROTOCOL_HEADER)]
+            self.to_broker.append(self.head)
+            if self.head != PROTOCOL_HEADER:
+                self.is_raw = True
+        if self.is_raw:
+            self.to_broker.append(data)
+            return
+        try:
+            frames = self.client.feed(data)
+        except FrameUnread:
+            self._go_raw(b"", b"")
+            return
+        for at, frame in enumerate(frames):
+            try:
+                self._client_frame(frame)
+            except ConnectionFault:
+                self._go_raw(b"".join(one.data for one in frames[at:]), b"")
+                break
+
+    def _go_raw(self, for_broker: bytes, for_client: bytes) -> None:
+        """The broker is to judge what cannot be read here, and what comes behind it."""
+        self.is_raw = True
+        self.to_broker += (for_broker, bytes(self.client.rest))
+        for channel in self.channels.values():
+            self.to_client += channel.held
+        self.to_client += (for_client, bytes(self.broker.rest))
+
+    def _client_frame(self, frame: Frame) -> None:
+        number = frame.channel
+        if number == 0:
+            self._client_says(frame)
+            return
+        channel = self.channels.get(number)
+        if channel is None and number in self.is_closing:
+            if frame.ids == _CLOSE_OK and self.is_closing.pop(number) != self.sessions:
+                return
+            if frame.ids != _CLOSE_OK:
+                if self.is_closing[number] == self.sessions:
+                    self.to_broker.append(frame.data)
+                return
+        elif channel is None and frame.ids == _OPEN:
+            channel = self.channels[number] = KeptChannel(self, number)
+        if channel is None:
+            self.to_broker.append(frame.data)
+        else:
+            channel.from_client(frame)
+
+    def _client_says(self, frame: Frame) -> None:
+        if frame.kind == METHOD:
+            match decode_method(frame.data[7:-1]):
+                case m.ConnectionStartOk():
+                    self.start_ok = frame.data
+                case m.ConnectionSecureOk():
+                    self.share.refuse("its login takes more than one step")
+                case m.ConnectionTuneOk() as agreed:
+                    self.tune_ok = agreed
+                case m.ConnectionOpen():
+                    self.open = frame.data
+                case m.ConnectionUpdateSecret(new_secret=secret):
+                    self.is_renewing = True
+                    self._renew(secret)
+                case m.ConnectionClose():
+                    self.is_over = True
+        self.to_broker.append(frame.data)
+
+    def _renew(self, secret: bytes) -> None:
+        old = decode_method(self.start_ok[7:-1])
+        assert isinstance(old, m.ConnectionStartOk), "it was looked at when it came"
+        if old.mechanism != "PLAIN":
+            self.share.refuse(f"its login by {old.mechanism} was renewed")
+            return
+        old.response = old.response.rpartition(b"\x00")[0] + b"\x00" + secret
+        self.start_ok = method_frame(0, old)
+
+    # -- from the broker ---------------------------------------------------------------------------
+
+    def from_broker(self, data: bytes) -> None:
+        """Raises: AttachFault; CannotKeep."""
+        if self.is_raw:
+            self.to_client.append(data)
+            return
+        if not self.is_known and not self.broker.rest and data[:4] == b"AMQP":
+            # It refuses the client's version by naming its own.
+            self.is_raw = True
+            self.to_client.append(data)
+            return
+        try:
+            frames = self.broker.feed(data)
+        except FrameUnread:
+            self._go_raw(b"", b"")
+            return
+        for at, frame in enumerate(frames):
+            try:
+                self._broker_frame(frame)
+            except ConnectionFault:
+                self._go_raw(b"", b"".join(one.data for one in frames[at:]))
+                break
+
+    def _broker_frame(self, frame: Frame) -> None:
+        number = frame.channel
+        if number == 0:
+            self._broker_says(frame)
+            return
+        if self.declaring and number not in self.channels:
+            self._declared(frame)
+            return
+        channel = self.channels.get(number)
+        if channel is None:
+            if frame.ids == _CLOSE_OK:
+                self.is_closing.pop(number, None)
+            self.to_client.append(frame.data)
+        elif frame.ids == _CLOSE:
+            self._closed(channel, frame.data)
+        else:
+            channel.from_broker(frame)
+            if frame.ids == _CLOSE_OK:
+                self._over(channel)
+        if not self.is_attached:
+            self._look()
+
+    def _closed(self, channel: KeptChannel, data: bytes) -> None:
+        """The broker closes a channel."""
+        if not self.is_attached:
+            method = decode_method(data[7:-1])
+            assert isinstance(method, m.ChannelClose), "its ids say so"
+            if method.reply_code in _BUSY and channel.owed:
+                raise AttachFault(method.reply_text)
+        self.is_closing[channel.number] = self.sessions
+        self._over(channel)
+        self.to_client.append(data)
+
+    def _over(self, channel: KeptChannel) -> None:
+        channel.let_go()
+        del self.channels[channel.number]
+
+    def _broker_says(self, frame: Frame) -> None:
+        if frame.kind == HEARTBEAT:
+            self.to_client.append(frame.data)
+            return
+        method = decode_method(frame.data[7:-1])
+        match method:
+            case m.ConnectionClose(reply_code=320, reply_text=text) if (
+                self.is_known and not self.is_over and text == SHUTDOWN_TEXT
+            ):
+                self.is_leaving = True
+                self.to_broker.append(method_frame(0, m.ConnectionCloseOk()))
+                return
+            case m.ConnectionClose() | m.ConnectionCloseOk():
+                self.is_over = True
+            case m.ConnectionSecure():
+                self.share.refuse("its login takes more than one step")
+            case m.ConnectionBlocked():
+                self.is_blocked = True
+            case m.ConnectionUnblocked():
+                self.is_blocked = False
+            case m.ConnectionUpdateSecretOk():
+                self.is_renewing = False
+        if self.is_known and not self.is_attached and not self.is_over:
+            self._opening(method)
+            return
+        if isinstance(method, m.ConnectionOpenOk):
+            self.is_known = True
+        self.to_client.append(frame.data)
+
+    # -- from one broker to the next ---------------------------------------------------------------
+
+    def lost(self) -> None:
+        """The broker is gone. What can be had again will be, after `attach`; what cannot is told to
+        the client. Raises: CannotKeep, when the client's connection ends as well."""
+        if self.is_over:
+            raise CannotKeep("it was being closed")
+        if self.is_raw or not self.is_known:
+            raise CannotKeep("it had not opened a virtual host")
+        if self.share.why_not:
+            raise CannotKeep(self.share.why_not)
+        self.is_attached = False
+        self.is_leaving = False
+        self.broker.forget()
+        self.declaring = []
+        for channel in list(self.channels.values()):
+            if not channel.lost():
+                del self.channels[channel.number]
+        if self.is_blocked:
+            self.is_blocked = False
+            self.to_client.append(method_frame(0, m.ConnectionUnblocked()))
+        if self.is_renewing:
+            self.is_renewing = False
+            self.to_client.append(method_frame(0, m.ConnectionUpdateSecretOk()))
+
+    def attach(self) -> None:
+        """Begin with another broker, or with the same one anew."""
+        self.sessions += 1
+        self.to_broker.clear()
+        self.to_broker.append(PROTOCOL_HEADER)
+
+    def _opening(self, method: Method) -> None:
+        match method:
+            case m.ConnectionStart():
+                self.to_broker.append(self._login_again())
+            case m.ConnectionTune(channel_max=channels, frame_max=frame_bytes):
+                own = self.tune_ok
+                for offered, taken in ((channels, own.channel_max), (frame_bytes, own.frame_max)):
+                    if offered and (taken == 0 or taken > offered):
+                        raise CannotKeep("the next broker allows less than it was promised")
+                self.to_broker += (method_frame(0, own), self.open)
+            case m.ConnectionOpenOk():
+                self.declaring = list(self.topology.declared.values())
+                self.declared_at = 0
+                if self.declaring:
+                    self._declare()
+                else:
+                    self._ask_channels()
+
+    def _login_again(self) -> bytes:
+        method = decode_method(self.start_ok[7:-1])
+        assert isinstance(method, m.ConnectionStartOk), "it was looked at when it came"
+        said = method.client_properties.get("capabilities")
+        known = said if isinstance(said, dict) else {}
+        method.client_properties["capabilities"] = known | {GOES_ON: True}
+        return method_frame(0, method)
+
+    @property
+    def _spare(self) -> int:
+        """A channel that the client does not use."""
+        number = self.tune_ok.channel_max or _CHANNELS
+        while number in self.channels or number in self.is_closing:
+            number -= 1
+        return number
+
+    def _declare(self) -> None:
+        """On a channel of its own: what is left of it, some at a time."""
+        self.to_broker.append(method_frame(self._spare, m.ChannelOpen()))
+        self._declare_some()
+
+    def _declare_some(self) -> None:
+        at, spare = self.declared_at, self._spare
+        self.declared_to = min(at + _DECLARED, len(self.declaring))
+        some = self.declaring[at : self.declared_to]
+        self.to_broker += (method_frame(spare, one) for one in some)
+        if at == self.declared_to:
+            self.to_broker.append(method_frame(spare, m.ChannelClose()))
+
+    def _declared(self, frame: Frame) -> None:
+        if frame.ids == _CLOSE_OK:
+            self.declaring = []
+            self._ask_channels()
+        elif frame.ids == _CLOSE:
+            method = decode_method(frame.data[7:-1])
+            assert isinstance(method, m.ChannelClose), "its ids say so"
+            if method.reply_code in _BUSY:
+                raise AttachFault(method.reply_text)
+            # Somebody else has made it otherwise, or its other end is gone.
+            self.to_broker.append(method_frame(frame.channel, m.ChannelCloseOk()))
+            self.declared_at += 1
+            self._declare()
+        elif self.declared_at < self.declared_to:
+            asked = self.declaring[self.declared_at]
+            if frame.ids in ANSWERS[number_of(type(asked))]:
+                self.declared_at += 1
+                if self.declared_at == self.declared_to:
+                    self._declare_some()
+
+    def _ask_channels(self) -> None:
+        for channel in self.channels.values():
+            channel.ask_again()
+        self._look()
+
+    def _look(self) -> None:
+        if not self.declaring and not self.owed:
+            self.is_attached = True

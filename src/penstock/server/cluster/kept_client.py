@@ -1,0 +1,333 @@
+"""One client of a node that does not lead, from one leader to the next.
+
+What is passed on and what is said again is decided in forwarding/kept_connection; here are the two
+sockets, who leads, and the time that may pass. A client through a TLS port is encrypted for the
+leader's broker: his bytes are passed on, and his connection ends with it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NamedTuple, Protocol
+
+from penstock.base.limits import (
+    CLUSTER_FORWARD_BYTES,
+    CLUSTER_FORWARD_WAIT_MS,
+    FRAME_BYTES_MAX,
+)
+from penstock.forwarding.asked import Share
+from penstock.forwarding.kept_channel import CannotKeep
+from penstock.forwarding.kept_connection import AttachFault, KeptConnection
+from penstock.protocol.constants import HEARTBEAT_FRAME, SHUTDOWN_TEXT
+from penstock.protocol.methods import table as m
+from penstock.protocol.methods.codec import method_frame
+from penstock.server.cluster.link_frames import DATA, END, LinkFault
+from penstock.server.cluster.link_io import LinkConnection
+from penstock.server.cluster.links import Links
+from penstock.server.net.proxy_header import header_of
+
+AGAIN_S: Final = 0.05
+_BUSY_S: Final = 0.2
+"""Until a broker is asked again that still has the connection which was lost."""
+_ATTACH_S: Final = 10.0
+_ENDED_S: Final = 2.0
+"""A broker that ends a connection without a word and leads on has meant it."""
+GONE: Final = (OSError, EOFError, LinkFault)
+_NOBODY: Final = "CONNECTION_FORCED - no node of the cluster has led for too long"
+
+ClientAddress = tuple[str, int, bool]
+"""Host, port, and whether he came to the TLS port."""
+
+
+class Place(NamedTuple):
+    """Who leads: his name and address, the epoch, and whether that is this node."""
+
+    name: str
+    address: str
+    epoch: int
+    is_here: bool = False
+
+
+class Upstream(Protocol):
+    """A connection to the broker that leads."""
+
+    async def read(self) -> bytes:
+        """What comes next, b"" at the end. Raises: OSError; EOFError; LinkFault."""
+
+    def write(self, data: bytes) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    def end(self) -> None:
+        """The client has said all."""
+
+    def abort(self) -> None: ...
+
+
+class LinkUpstream:
+    """To a broker of another node."""
+
+    def __init__(self, link: LinkConnection) -> None:
+        self.link = link
+
+    async def read(self) -> bytes:
+        while True:
+            kind, data = await self.link.read()
+            if kind == END:
+                return b""
+            if kind == DATA:
+                return data
+
+    def write(self, data: bytes) -> None:
+        for at in range(0, len(data), _PIECE):
+            self.link.write(DATA, data[at : at + _PIECE])
+
+    async def drain(self) -> None:
+        await self.link.drain()
+
+    def end(self) -> None:
+        self.link.write(END)
+
+    def abort(self) -> None:
+        self.link.abort()
+
+
+class LocalUpstream:
+    """To the broker of this node, which leads meanwhile."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def read(self) -> bytes:
+        return await self.reader.read(CLUSTER_FORWARD_BYTES.default)
+
+    def write(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def drain(self) -> None:
+        await self.writer.drain()
+
+    def end(self) -> None:
+        self.writer.write_eof()
+
+    def abort(self) -> None:
+        self.writer.transport.abort()
+
+
+_PIECE: Final = 1 << 20
+"""Bytes of one frame between nodes, much less than it may have."""
+
+
+class Reach:
+    """How clients come to whoever leads. private_path: of the socket of this node's own broker.
+    See MemberNode."""
+
+    def __init__(
+        self, links: Links, place: Callable[[], Place | None], private_path: Callable[[bool], str]
+    ) -> None:
+        self.links = links
+        self.place = place
+        self.private_path = private_path
+
+    async def connect(self, place: Place, client: ClientAddress) -> Upstream:
+        """Raises: OSError; EOFError; LinkFault; ValueError."""
+        if not place.is_here:
+            return LinkUpstream(await self.links.forward(place.name, place.address, client))
+        host, port, is_tls = client
+        reader, writer = await asyncio.open_unix_connection(
+            self.private_path(is_tls), limit=CLUSTER_FORWARD_BYTES.default
+        )
+        writer.write(header_of(host, port))
+        return LocalUpstream(reader, writer)
+
+
+class KeptClient:
+    """again: times that he went on with another broker; is_refused: nobody led for too long."""
+
+    def __init__(self, reach: Reach, client: ClientAddress, share: Share) -> None:
+        self.reach = reach
+        self.client = client
+        self.share = share
+        self.kept = KeptConnection(share, FRAME_BYTES_MAX.highest)
+        self.kept.is_raw = client[2]
+        self.place: Place | None = None
+        self.upstream: Upstream | None = None
+        self.attached = asyncio.Event()
+        self.has_said_all = False
+        self.again = 0
+        self.is_refused = False
+
+    def look(self, place: Place) -> None:
+        """`place` leads."""
+        if self.place is not None and place != self.place and self.upstream is not None:
+            self.upstream.abort()
+
+    def farewell(self) -> None:
+        """This node is stopped."""
+        kept = self.kept
+        if kept.can_be_told:
+            kept.to_client.append(method_frame(0, m.ConnectionClose(320, SHUTDOWN_TEXT, 0, 0)))
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Until the client is gone, or his broker is and he cannot be kept."""
+        self.writer = writer
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            upstream = await self._connect(self._deadline())
+            if upstream is None:
+                self.is_refused = True
+                return
+            self.attached.set()
+            tasks = [asyncio.create_task(self._from_client(reader))]
+            while upstream is not None:
+                has_ended = await self._from_broker(upstream)
+                upstream.abort()
+                if not await self._is_lost(has_ended=has_ended):
+                    break
+                self.attached.clear()
+                self.kept.lost()
+                self._write_client()
+                beat = asyncio.create_task(self._beat())
+                tasks.append(beat)
+                upstream = await self._attach()
+                beat.cancel()
+                tasks.remove(beat)
+        except CannotKeep:
+            return
+        except GONE:
+            # The client is, and there is nobody to tell.
+            return
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if self.upstream is not None:
+                self.upstream.abort()
+            self._write_client()
+            writer.close()
+
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + CLUSTER_FORWARD_WAIT_MS.default / 1000
+
+    # -- the client --------------------------------------------------------------------------------
+
+    async def _from_client(self, reader: asyncio.StreamReader) -> None:
+        kept = self.kept
+        try:
+            while data := await reader.read(CLUSTER_FORWARD_BYTES.default):
+                await self.attached.wait()
+                kept.from_client(data)
+                with suppress(*GONE):
+                    # Whoever reads the broker hears that it is gone.
+                    await self._write_broker()
+        except OSError:
+            pass
+        self.has_said_all = True
+        await self.attached.wait()
+        if self.upstream is not None:
+            with suppress(*GONE):
+                self.upstream.end()
+
+    def _write_client(self) -> None:
+        if self.kept.to_client:
+            self.writer.write(b"".join(self.kept.to_client))
+            self.kept.to_client.clear()
+
+    async def _beat(self) -> None:
+        """In the place of a broker that is away."""
+        while agreed_s := self.kept.tune_ok.heartbeat:
+            await asyncio.sleep(agreed_s / 2)
+            self.writer.write(HEARTBEAT_FRAME)
+
+    # -- the broker --------------------------------------------------------------------------------
+
+    async def _write_broker(self) -> None:
+        upstream, out = self.upstream, self.kept.to_broker
+        if out and upstream is not None:
+            data = b"".join(out)
+            out.clear()
+            upstream.write(data)
+            await upstream.drain()
+
+    async def _from_broker(self, upstream: Upstream) -> bool:
+        """Pass on what it says. True: it has ended the connection; False: it is gone, or leaves."""
+        kept = self.kept
+        while not kept.is_leaving:
+            try:
+                data = await upstream.read()
+            except GONE:
+                return False
+            if not data:
+                return True
+            kept.from_broker(data)
+            self._write_client()
+            await self.writer.drain()
+        with suppress(*GONE):
+            await self._write_broker()
+        return False
+
+    async def _is_lost(self, *, has_ended: bool) -> bool:
+        """Whether there is something to go on with, and nobody meant it to end."""
+        if self.kept.is_over or self.kept.is_raw or self.has_said_all:
+            return False
+        end = asyncio.get_running_loop().time() + _ENDED_S
+        while has_ended and self.reach.place() == self.place:
+            if asyncio.get_running_loop().time() > end:
+                return False
+            await asyncio.sleep(AGAIN_S)
+        return True
+
+    async def _connect(self, deadline: float) -> Upstream | None:
+        """A connection to whoever leads, None when nobody has for too long."""
+        loop = asyncio.get_running_loop()
+        while loop.time() < deadline and not self.has_said_all:
+            place = self.reach.place()
+            if place is not None:
+                try:
+                    upstream = await self.reach.connect(place, self.client)
+                except (*GONE, ValueError, TimeoutError):
+                    # It leads no more, or not yet: nothing of the client has gone there.
+                    pass
+                else:
+                    self.place, self.upstream = place, upstream
+                    return upstream
+            await asyncio.sleep(AGAIN_S)
+        return None
+
+    async def _attach(self) -> Upstream | None:
+        """Go on with whoever leads; None: the client's connection ends. Raises: CannotKeep."""
+        deadline = self._deadline()
+        while (upstream := await self._connect(deadline)) is not None:
+            try:
+                async with asyncio.timeout(_ATTACH_S):
+                    await self._say_again(upstream)
+            except (AttachFault, *GONE, TimeoutError):
+                upstream.abort()
+                self.kept.lost()
+                await asyncio.sleep(_BUSY_S)
+            else:
+                self.again += 1
+                self.attached.set()
+                return upstream
+        if self.kept.can_be_told:
+            self.kept.to_client.append(method_frame(0, m.ConnectionClose(320, _NOBODY, 0, 0)))
+        return None
+
+    async def _say_again(self, upstream: Upstream) -> None:
+        """Raises: AttachFault; CannotKeep; OSError; EOFError; LinkFault."""
+        kept = self.kept
+        kept.attach()
+        while True:
+            if kept.to_broker:
+                # Not drained: what it says meanwhile has to be read.
+                upstream.write(b"".join(kept.to_broker))
+                kept.to_broker.clear()
+            self._write_client()
+            if kept.is_attached or kept.is_over:
+                return
+            data = await upstream.read()
+            if not data:
+                raise AttachFault("it has ended the connection")
+            kept.from_broker(data)
+            await self.writer.drain()

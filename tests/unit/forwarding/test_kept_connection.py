@@ -1,0 +1,288 @@
+"""What a client hears, and what not, when the broker behind its node is another one."""
+
+import random
+
+import pytest
+
+from penstock.broker.admin.users import change_password
+from penstock.broker.session.passwords import SHA256, hash_password
+from penstock.forwarding.kept_channel import HELD_BYTES, CannotKeep
+from penstock.forwarding.kept_connection import AttachFault
+from penstock.protocol import methods as m
+from penstock.protocol.constants import SHUTDOWN_TEXT
+from penstock.protocol.methods.codec import method_frame
+from penstock.protocol.values import Table
+from tests.unit.broker.peer import Heard, frame, publish
+from tests.unit.forwarding.relay import QUEUE, Relay
+
+
+@pytest.fixture
+def relay() -> Relay:
+    made = Relay(random.Random(1))
+    made.call(1, m.QueueDeclare(QUEUE, durable=True), m.QueueDeclareOk)
+    return made
+
+
+def methods(heard: list[Heard]) -> list[type[m.Method]]:
+    return [type(one.method) for one in heard]
+
+
+def test_an_exclusive_queue_keeps_the_name_that_the_broker_gave(relay: Relay) -> None:
+    name = relay.call(1, m.QueueDeclare("", exclusive=True), m.QueueDeclareOk).queue
+    relay.call(1, m.QueueBind(name, "amq.topic", "a.*"), m.QueueBindOk)
+    relay.call(1, m.BasicConsume(name, "mine", no_ack=True), m.BasicConsumeOk)
+    relay.die()
+    relay.publish("a.b", b"still here", exchange="amq.topic")
+    assert relay.bodies() == [b"still here"]
+    actor = relay.bed.actor(name)
+    assert actor.owner != "" and not actor.durable
+
+
+def test_nobody_else_may_take_such_a_name(relay: Relay) -> None:
+    other = relay.bed.connect("other")
+    other.say(1, m.QueueDeclare("amq.gen-mine", exclusive=True))
+    assert other.one(m.ChannelClose).reply_code == 403
+
+
+def test_what_is_not_durable_is_declared_again_and_the_rest_is_not(relay: Relay) -> None:
+    relay.call(1, m.ExchangeDeclare("events", "fanout"), m.ExchangeDeclareOk)
+    relay.call(1, m.ExchangeDeclare("gone", "fanout"), m.ExchangeDeclareOk)
+    relay.call(1, m.QueueDeclare("copies"), m.QueueDeclareOk)
+    relay.call(1, m.QueueBind("copies", "events"), m.QueueBindOk)
+    relay.call(1, m.QueueBind(QUEUE, "events"), m.QueueBindOk)
+    relay.call(1, m.QueueBind("copies", "gone"), m.QueueBindOk)
+    relay.call(1, m.QueueBind("copies", "amq.topic", "x"), m.QueueBindOk)
+    relay.call(1, m.QueueUnbind("copies", "amq.topic", "x"), m.QueueUnbindOk)
+    relay.call(1, m.ExchangeDelete("gone"), m.ExchangeDeleteOk)
+    relay.die()
+    relay.publish("", b"one", exchange="events")
+    relay.publish("x", b"two", exchange="amq.topic")
+    for queue, count in (("copies", 1), (QUEUE, 1)):
+        answer = relay.call(1, m.QueueDeclare(queue, passive=True), m.QueueDeclareOk)
+        assert answer.message_count == count, queue
+    relay.say(1, m.ExchangeDeclare("gone", passive=True))
+    assert relay.one(m.ChannelClose).reply_code == 404
+
+
+def test_a_queue_that_deleted_itself_does_not_come_back(relay: Relay) -> None:
+    relay.call(1, m.QueueDeclare("short", auto_delete=True), m.QueueDeclareOk)
+    relay.call(1, m.BasicConsume("short", "c"), m.BasicConsumeOk)
+    relay.call(1, m.BasicCancel("c"), m.BasicCancelOk)
+    relay.die()
+    assert "short" not in relay.bed.broker.vhosts["/"].queues
+
+
+def test_one_refused_declaration_does_not_stop_the_others(relay: Relay) -> None:
+    for number in range(150):
+        relay.call(1, m.QueueDeclare(f"t{number}"), m.QueueDeclareOk)
+
+    def spoil() -> None:
+        other = relay.bed.connect("other")
+        for number in (0, 70, 149):
+            other.call(1, m.QueueDeclare(f"t{number}", auto_delete=True), m.QueueDeclareOk)
+
+    relay.die(meanwhile=spoil)
+    assert {f"t{number}" for number in range(150)} < set(relay.bed.broker.vhosts["/"].queues)
+    assert relay.heard() == []
+
+
+def test_who_is_still_there_is_waited_for(relay: Relay) -> None:
+    """The old connection of the same client, when its link broke and the broker lives."""
+    relay.call(1, m.QueueDeclare("mine", exclusive=True), m.QueueDeclareOk)
+
+    def spoil() -> None:
+        relay.bed.connect("old").call(1, m.QueueDeclare("mine", exclusive=True), m.QueueDeclareOk)
+
+    with pytest.raises(AttachFault, match="mine"):
+        relay.die(meanwhile=spoil)
+    relay.die()
+    assert relay.heard() == []
+
+
+def test_an_exclusive_consumer_is_waited_for(relay: Relay) -> None:
+    relay.call(1, m.BasicConsume(QUEUE, "only", exclusive=True), m.BasicConsumeOk)
+
+    def spoil() -> None:
+        relay.bed.connect("old").call(1, m.BasicConsume(QUEUE, "only"), m.BasicConsumeOk)
+
+    with pytest.raises(AttachFault, match="exclusive"):
+        relay.die(meanwhile=spoil)
+    relay.die()
+    relay.publish(QUEUE, b"x")
+    assert relay.bodies() == [b"x"]
+
+
+def test_a_prefetch_holds_for_the_consumers_that_had_it(relay: Relay) -> None:
+    relay.call(1, m.BasicQos(prefetch_count=2), m.BasicQosOk)
+    relay.call(1, m.BasicConsume(QUEUE, "two"), m.BasicConsumeOk)
+    relay.call(1, m.BasicQos(prefetch_count=3), m.BasicQosOk)
+    relay.die()
+    relay.publish(QUEUE, *[b"x"] * 10)
+    assert relay.bodies() == [b"x"] * 2
+    relay.say(1, m.BasicAck(2, multiple=True), m.BasicCancel("two"))
+    relay.heard()
+    relay.call(1, m.BasicGet(QUEUE, no_ack=True), m.BasicGetOk)
+    relay.say(1, m.BasicConsume(QUEUE, "three"))
+    assert len([one for one in relay.heard() if one.header]) == 3
+
+
+def test_a_request_that_was_under_way_is_asked_again(relay: Relay) -> None:
+    relay.pace = 0.0
+    relay.say(1, m.QueuePurge(QUEUE), m.BasicGet(QUEUE))
+    relay.die()
+    assert methods(relay.heard()) == [m.QueuePurgeOk, m.BasicGetEmpty]
+
+
+def test_a_transaction_that_was_open_ends_its_channel_alone(relay: Relay) -> None:
+    relay.say(2, m.ChannelOpen(), m.TxSelect())
+    relay.say(3, m.ChannelOpen(), m.TxSelect())
+    relay.heard()
+    relay.publish(QUEUE, b"uncommitted", channel=2)
+    relay.die()
+    heard = relay.heard()
+    assert [one.channel for one in heard] == [2]
+    assert isinstance(heard[0].method, m.ChannelClose) and heard[0].method.reply_code == 541
+    # What it says before it has heard that, and its answer, are for nobody.
+    relay.publish(QUEUE, b"too late", channel=2)
+    relay.say(2, m.ChannelCloseOk(), m.ChannelOpen())
+    assert methods(relay.heard()) == [m.ChannelOpenOk]
+    relay.publish(QUEUE, b"committed", channel=3)
+    relay.call(3, m.TxCommit(), m.TxCommitOk)
+    assert relay.call(1, m.QueueDeclare(QUEUE, passive=True), m.QueueDeclareOk).message_count == 1
+
+
+def test_closing_is_answered_in_the_place_of_a_broker_that_is_gone(relay: Relay) -> None:
+    relay.pace = 0.0
+    relay.say(1, m.ChannelClose())
+    relay.die()
+    assert methods(relay.heard()) == [m.ChannelCloseOk]
+    relay.call(1, m.ChannelOpen(), m.ChannelOpenOk)
+
+
+def test_a_stream_is_read_on_behind_the_last_message(relay: Relay) -> None:
+    stream: Table = {"x-queue-type": "stream"}
+    relay.call(1, m.QueueDeclare("log", durable=True, arguments=stream), m.QueueDeclareOk)
+    relay.publish("log", *(b"%d" % number for number in range(6)))
+    relay.call(1, m.BasicQos(prefetch_count=3), m.BasicQosOk)
+    relay.say(1, m.BasicConsume("log", "reader", arguments={"x-stream-offset": "first"}))
+    assert [one.body for one in relay.heard() if one.header] == [b"0", b"1", b"2"]
+
+    def same() -> None:
+        writer = relay.bed.connect("same")
+        writer.call(1, m.QueueDeclare("log", durable=True, arguments=stream), m.QueueDeclareOk)
+        writer.publish("log", *(b"%d" % number for number in range(6)))
+
+    relay.die(meanwhile=same)
+    assert relay.bodies() == [b"3", b"4", b"5"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        m.BasicConsume(QUEUE, "c", arguments={"x-stream-group": "g"}),
+        m.RequestAsk("stream.offsets"),
+    ],
+)
+def test_what_only_that_broker_knows_ends_with_it(relay: Relay, said: m.Method) -> None:
+    relay.say(1, said)
+    with pytest.raises(CannotKeep):
+        relay.die()
+
+
+def test_a_message_that_came_in_part_ends_with_its_broker(relay: Relay) -> None:
+    relay.call(1, m.BasicConsume(QUEUE, "c"), m.BasicConsumeOk)
+    body = b"x" * (2 * HELD_BYTES)
+    relay.kept.from_broker(method_frame(1, m.BasicDeliver("c", 1)))
+    whole = publish(1, "", QUEUE, body)
+    content = whole[len(method_frame(1, m.BasicPublish("", QUEUE))) :]
+    relay.kept.from_broker(content[: HELD_BYTES + HELD_BYTES // 2])
+    with pytest.raises(CannotKeep, match="in part"):
+        relay.kept.lost()
+
+
+def test_a_refused_login_is_told(relay: Relay) -> None:
+    def change() -> None:
+        hashed = hash_password("another", b"salt")
+        change_password(relay.bed.broker, "guest", hashed, SHA256)
+
+    relay.die(meanwhile=change, is_taken=False)
+    relay.bed.later(10_000_000_000)  # Whoever guesses has to wait.
+    assert relay.one(m.ConnectionClose).reply_code == 403
+    assert relay.kept.is_over
+
+
+def test_a_broker_that_is_stopped_is_left_and_one_that_closes_is_heard(relay: Relay) -> None:
+    relay.kept.from_broker(method_frame(0, m.ConnectionClose(320, SHUTDOWN_TEXT)))
+    assert relay.kept.is_leaving and relay.kept.to_client == []
+    assert relay.kept.to_broker == [method_frame(0, m.ConnectionCloseOk())]
+    relay.kept.to_broker.clear()
+    relay.die()
+    assert relay.heard() == []
+    relay.kept.from_broker(method_frame(0, m.ConnectionClose(320, "CONNECTION_FORCED - by hand")))
+    assert methods(relay.heard()) == [m.ConnectionClose]
+    assert relay.kept.is_over
+
+
+def test_what_was_stopped_goes_on_with_another_broker(relay: Relay) -> None:
+    relay.kept.from_broker(method_frame(0, m.ConnectionBlocked("memory")))
+    relay.kept.from_broker(method_frame(1, m.ChannelFlow(active=False)))
+    relay.say(1, m.ChannelFlowOk(active=False))
+    relay.heard()
+    relay.die()
+    assert methods(relay.heard()) == [m.ChannelFlow, m.ConnectionUnblocked]
+    relay.say(1, m.ChannelFlowOk(active=True))
+    relay.call(1, m.QueueDeclare(QUEUE, passive=True), m.QueueDeclareOk)
+
+
+def test_a_renewed_secret_logs_in(relay: Relay) -> None:
+    relay.pace = 0.0
+    relay.say(0, m.ConnectionUpdateSecret(b"another", "it was due"))
+
+    def change() -> None:
+        hashed = hash_password("another", b"salt")
+        change_password(relay.bed.broker, "guest", hashed, SHA256)
+
+    relay.die(meanwhile=change)
+    assert methods(relay.heard()) == [m.ConnectionUpdateSecretOk]
+
+
+def test_a_spoilt_frame_is_for_the_broker_to_judge(relay: Relay) -> None:
+    relay.send(frame(1, 1, b"\x00\x0a")[:-1] + b"\x00")
+    assert relay.one(m.ConnectionClose).reply_code == 501
+
+
+def test_another_protocol_is_answered_by_the_broker() -> None:
+    made = Relay(random.Random(1), is_open=False)
+    made.send(b"AMQP\x01\x01\x00\x0a")
+    assert made.heard() == [] and made.greeting == b"AMQP\x00\x00\x09\x01"
+
+
+def test_what_is_kept_has_a_bound_and_is_given_back(relay: Relay) -> None:
+    before = relay.share.used
+    for number in range(50):
+        relay.call(1, m.QueueDeclare(f"t{number}", exclusive=True), m.QueueDeclareOk)
+        relay.call(1, m.BasicConsume(f"t{number}", f"c{number}"), m.BasicConsumeOk)
+        relay.call(1, m.QueueBind(f"t{number}", "amq.topic", "x"), m.QueueBindOk)
+    assert relay.share.used > before + 50 * 900
+    for number in range(50):
+        relay.call(1, m.BasicCancel(f"c{number}"), m.BasicCancelOk)
+        relay.call(1, m.QueueDelete(f"t{number}"), m.QueueDeleteOk)
+    assert relay.share.used == before
+    relay.share.bound = 3000
+    for number in range(20):
+        relay.call(1, m.QueueDeclare(f"t{number}", exclusive=True), m.QueueDeclareOk)
+    with pytest.raises(CannotKeep, match="too much"):
+        relay.die()
+
+
+def test_the_last_declared_queue_has_no_name_needed(relay: Relay) -> None:
+    relay.call(1, m.QueueDeclare("last", durable=True), m.QueueDeclareOk)
+    relay.call(1, m.BasicConsume("", "c", no_ack=True), m.BasicConsumeOk)
+
+    def same() -> None:
+        relay.bed.connect("x").call(1, m.QueueDeclare("last", durable=True), m.QueueDeclareOk)
+
+    relay.die(meanwhile=same)
+    relay.call(1, m.QueuePurge(""), m.QueuePurgeOk)
+    relay.publish("last", b"x")
+    assert relay.bodies() == [b"x"]
