@@ -1,7 +1,7 @@
 """Cuts a stream of bytes into whole AMQP frames, and looks at nothing else."""
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from penstock.base.errors import PenstockError
 from penstock.protocol.constants import FRAME_END
@@ -15,14 +15,9 @@ class FrameUnread(PenstockError):
     """What comes is no frame, or one that is too long to be held. It is in `FrameCutter.rest`."""
 
 
-class Frame(NamedTuple):
-    """kind: 1, 2, 3 or 8; data: the whole frame, its end octet included; ids: of a method, class in
-    the upper 16 bits, else 0."""
-
-    kind: int
-    channel: int
-    ids: int
-    data: bytes
+Frame = tuple[int, int, int, bytes]
+"""Kind (1, 2, 3 or 8); channel; ids of a method, class in the upper 16 bits, else 0; the whole
+frame, its end octet included."""
 
 
 class FrameCutter:
@@ -62,7 +57,7 @@ class FrameCutter:
                 raise FrameUnread("a method without its ids")
             if kind == HEADER and size < 14:
                 raise FrameUnread("a content header without its size")
-            frames.append(Frame(kind, channel, ids, whole[at:stop]))
+            frames.append((kind, channel, ids, whole[at:stop]))
             at = stop
         del rest[:at]
         return frames

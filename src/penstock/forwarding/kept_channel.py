@@ -6,7 +6,7 @@ the message is in its queue again.
 """
 
 from collections import OrderedDict, deque
-from heapq import merge
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from penstock.base.errors import PenstockError
@@ -80,6 +80,41 @@ class KeptChannel:
     broker has had first, base: the client's last number before those that follow; tags_before:
     numbers of deliveries up to this one were of brokers that are gone; tag: the last one.
     """
+
+    __slots__ = (
+        "base",
+        "connection",
+        "consumers",
+        "expected",
+        "flow_ok_owed",
+        "held",
+        "held_consumer",
+        "held_missing",
+        "held_offset",
+        "held_tag",
+        "is_confirm_done",
+        "is_confirming",
+        "is_open",
+        "is_passing",
+        "is_stopped",
+        "is_tx",
+        "is_tx_done",
+        "last_queue",
+        "names_last_queue",
+        "number",
+        "order",
+        "owed",
+        "publishes",
+        "qos",
+        "requests",
+        "resent",
+        "sending",
+        "seq",
+        "tag",
+        "tags_before",
+        "tx_settled",
+        "tx_work",
+    )
 
     def __init__(self, connection: "KeptConnection", number: int) -> None:
         self.connection = connection
@@ -440,14 +475,9 @@ class KeptChannel:
         publishes = list(self.publishes.values())
         if self.sending is not None and not self.sending.seq and not self.sending.is_dropped:
             publishes.append(self.sending)
-        entries: list[tuple[int, Request | Publish]] = list(
-            merge(
-                [(one.order, one) for one in self.requests],
-                [(one.order, one) for one in publishes],
-                key=lambda pair: pair[0],
-            )
-        )
-        for _, entry in entries:
+        entries: list[Request | Publish] = [*self.requests, *publishes]
+        entries.sort(key=attrgetter("order"))
+        for entry in entries:
             if isinstance(entry, Request):
                 to_broker.append(entry.data)
                 if entry.answers:

@@ -43,6 +43,35 @@ class KeptConnection:
     until the client has answered.
     """
 
+    __slots__ = (
+        "broker",
+        "channels",
+        "client",
+        "consumers",
+        "declared_at",
+        "declared_to",
+        "declaring",
+        "head",
+        "held_bytes",
+        "is_attached",
+        "is_blocked",
+        "is_closing",
+        "is_known",
+        "is_leaving",
+        "is_over",
+        "is_raw",
+        "is_renewing",
+        "open",
+        "owed",
+        "sessions",
+        "share",
+        "start_ok",
+        "to_broker",
+        "to_client",
+        "topology",
+        "tune_ok",
+    )
+
     def __init__(self, share: Share, payload_max: int) -> None:
         self.share = share
         self.held_bytes = 0
@@ -69,6 +98,7 @@ class KeptConnection:
         self.is_renewing = False
         self.declaring: list[Method] = []
         self.declared_at = 0
+        self.declared_to = 0
 
     def consumer_left(self, queue: str) -> None:
         """A consumer is gone, and with the last one a queue that deletes itself."""
@@ -108,7 +138,7 @@ class KeptConnection:
             try:
                 self._client_frame(frame)
             except ConnectionFault:
-                self._go_raw(b"".join(one.data for one in frames[at:]), b"")
+                self._go_raw(b"".join(one[3] for one in frames[at:]), b"")
                 break
 
     def _go_raw(self, for_broker: bytes, for_client: bytes) -> None:
@@ -120,42 +150,42 @@ class KeptConnection:
         self.to_client += (for_client, bytes(self.broker.rest))
 
     def _client_frame(self, frame: Frame) -> None:
-        number = frame.channel
+        _, number, ids, data = frame
         if number == 0:
             self._client_says(frame)
             return
         channel = self.channels.get(number)
         if channel is None and number in self.is_closing:
-            if frame.ids == _CLOSE_OK and self.is_closing.pop(number) != self.sessions:
-                return
-            if frame.ids != _CLOSE_OK:
-                if self.is_closing[number] == self.sessions:
-                    self.to_broker.append(frame.data)
-                return
-        elif channel is None and frame.ids == _OPEN:
+            if self.is_closing[number] == self.sessions:
+                self.to_broker.append(data)
+            if ids == _CLOSE_OK:
+                del self.is_closing[number]
+            return
+        if channel is None and ids == _OPEN:
             channel = self.channels[number] = KeptChannel(self, number)
         if channel is None:
-            self.to_broker.append(frame.data)
+            self.to_broker.append(data)
         else:
             channel.from_client(frame)
 
     def _client_says(self, frame: Frame) -> None:
-        if frame.kind == METHOD:
-            match decode_method(frame.data[7:-1]):
+        kind, _, _, data = frame
+        if kind == METHOD:
+            match decode_method(data[7:-1]):
                 case m.ConnectionStartOk():
-                    self.start_ok = frame.data
+                    self.start_ok = data
                 case m.ConnectionSecureOk():
                     self.share.refuse("its login takes more than one step")
                 case m.ConnectionTuneOk() as agreed:
                     self.tune_ok = agreed
                 case m.ConnectionOpen():
-                    self.open = frame.data
+                    self.open = data
                 case m.ConnectionUpdateSecret(new_secret=secret):
                     self.is_renewing = True
                     self._renew(secret)
                 case m.ConnectionClose():
                     self.is_over = True
-        self.to_broker.append(frame.data)
+        self.to_broker.append(data)
 
     def _renew(self, secret: bytes) -> None:
         old = decode_method(self.start_ok[7:-1])
@@ -187,11 +217,11 @@ class KeptConnection:
             try:
                 self._broker_frame(frame)
             except ConnectionFault:
-                self._go_raw(b"", b"".join(one.data for one in frames[at:]))
+                self._go_raw(b"", b"".join(one[3] for one in frames[at:]))
                 break
 
     def _broker_frame(self, frame: Frame) -> None:
-        number = frame.channel
+        _, number, ids, data = frame
         if number == 0:
             self._broker_says(frame)
             return
@@ -200,14 +230,14 @@ class KeptConnection:
             return
         channel = self.channels.get(number)
         if channel is None:
-            if frame.ids == _CLOSE_OK:
+            if ids == _CLOSE_OK:
                 self.is_closing.pop(number, None)
-            self.to_client.append(frame.data)
-        elif frame.ids == _CLOSE:
-            self._closed(channel, frame.data)
+            self.to_client.append(data)
+        elif ids == _CLOSE:
+            self._closed(channel, data)
         else:
             channel.from_broker(frame)
-            if frame.ids == _CLOSE_OK:
+            if ids == _CLOSE_OK:
                 self._over(channel)
         if not self.is_attached:
             self._look()
@@ -228,10 +258,11 @@ class KeptConnection:
         del self.channels[channel.number]
 
     def _broker_says(self, frame: Frame) -> None:
-        if frame.kind == HEARTBEAT:
-            self.to_client.append(frame.data)
+        kind, _, _, data = frame
+        if kind == HEARTBEAT:
+            self.to_client.append(data)
             return
-        method = decode_method(frame.data[7:-1])
+        method = decode_method(data[7:-1])
         match method:
             case m.ConnectionClose(reply_code=320, reply_text=text) if (
                 self.is_known and not self.is_over and text == SHUTDOWN_TEXT
@@ -254,7 +285,7 @@ class KeptConnection:
             return
         if isinstance(method, m.ConnectionOpenOk):
             self.is_known = True
-        self.to_client.append(frame.data)
+        self.to_client.append(data)
 
     # -- from one broker to the next ---------------------------------------------------------------
 
@@ -335,21 +366,22 @@ class KeptConnection:
             self.to_broker.append(method_frame(spare, m.ChannelClose()))
 
     def _declared(self, frame: Frame) -> None:
-        if frame.ids == _CLOSE_OK:
+        _, number, ids, data = frame
+        if ids == _CLOSE_OK:
             self.declaring = []
             self._ask_channels()
-        elif frame.ids == _CLOSE:
-            method = decode_method(frame.data[7:-1])
+        elif ids == _CLOSE:
+            method = decode_method(data[7:-1])
             assert isinstance(method, m.ChannelClose), "its ids say so"
             if method.reply_code in _BUSY:
                 raise AttachFault(method.reply_text)
             # Somebody else has made it otherwise, or its other end is gone.
-            self.to_broker.append(method_frame(frame.channel, m.ChannelCloseOk()))
+            self.to_broker.append(method_frame(number, m.ChannelCloseOk()))
             self.declared_at += 1
             self._declare()
         elif self.declared_at < self.declared_to:
             asked = self.declaring[self.declared_at]
-            if frame.ids in ANSWERS[number_of(type(asked))]:
+            if ids in ANSWERS[number_of(type(asked))]:
                 self.declared_at += 1
                 if self.declared_at == self.declared_to:
                     self._declare_some()
