@@ -38,6 +38,7 @@ from penstock.server.net.listener import set_up
 from penstock.server.net.proxy_header import header_of
 
 _ACCEPTS: Final = 64
+_TELL_S: Final = 1.0
 _ASK_S: Final = 5.0
 """For a node to lead, and to take a question."""
 _ANSWER_S: Final = 60.0
@@ -96,11 +97,8 @@ class Forwarder:
         self.budget = Budget(CLUSTER_KEPT_NODE_BYTES.default)
         self.is_open = False
         self.refused = 0
-
-    @property
-    def attached_again(self) -> int:
-        """Times that a client went on with another broker, of those that are here."""
-        return sum(client.again for client in self.clients.values())
+        self.told = 0
+        self.told_at = 0.0
 
     def open(self) -> None:
         """Take clients."""
@@ -116,12 +114,20 @@ class Forwarder:
             for sock, _ in self.socks:
                 self.loop.remove_reader(sock)
 
-    def look(self) -> None:
-        """Clients of a leader that is none any more go on with the next one."""
+    def look(self) -> str:
+        """Clients of a leader that is none any more go on with the next one. How many have gone on
+        a second ago, "" if none have."""
         place = self.reach.place()
         if place is not None:
             for client in self.clients.values():
                 client.look(place)
+        now = self.loop.time()
+        if self.reach.went_on == self.told:
+            self.told_at = now
+        elif place is not None and now - self.told_at >= _TELL_S:
+            count, self.told = self.reach.went_on - self.told, self.reach.went_on
+            return f"clients of this node that go on with node '{place.name}': {count}"
+        return ""
 
     async def close(self) -> None:
         self.shut()

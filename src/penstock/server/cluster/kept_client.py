@@ -29,6 +29,9 @@ from penstock.server.net.proxy_header import header_of
 AGAIN_S: Final = 0.05
 _BUSY_S: Final = 0.2
 """Until a broker is asked again that still has the connection which was lost."""
+_SLICE_BYTES: Final = 4096
+"""Between two looks at the clock: some hundred of the smallest frames."""
+_SLICE_S: Final = 0.001
 _ATTACH_S: Final = 10.0
 _ENDED_S: Final = 2.0
 """A broker that ends a connection without a word and leads on has meant it."""
@@ -119,9 +122,24 @@ _PIECE: Final = 1 << 20
 """Bytes of one frame between nodes, much less than it may have."""
 
 
+class Pace:
+    """Lets others have a turn after a millisecond of frames."""
+
+    __slots__ = ("began_s", "loop")
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.began_s = self.loop.time()
+
+    async def rest(self) -> None:
+        if self.loop.time() - self.began_s >= _SLICE_S:
+            await asyncio.sleep(0)
+            self.began_s = self.loop.time()
+
+
 class Reach:
-    """How clients come to whoever leads. private_path: of the socket of this node's own broker.
-    See MemberNode."""
+    """How clients come to whoever leads. private_path: of the socket of this node's own broker;
+    went_on: times that a client has gone on with another broker. See MemberNode."""
 
     def __init__(
         self, links: Links, place: Callable[[], Place | None], private_path: Callable[[bool], str]
@@ -129,6 +147,7 @@ class Reach:
         self.links = links
         self.place = place
         self.private_path = private_path
+        self.went_on = 0
 
     async def connect(self, place: Place, client: ClientAddress) -> Upstream:
         """Raises: OSError; EOFError; LinkFault; ValueError."""
@@ -143,7 +162,7 @@ class Reach:
 
 
 class KeptClient:
-    """again: times that he went on with another broker; is_refused: nobody led for too long."""
+    """is_refused: nobody led for too long."""
 
     def __init__(self, reach: Reach, client: ClientAddress, share: Share) -> None:
         self.reach = reach
@@ -155,7 +174,6 @@ class KeptClient:
         self.upstream: Upstream | None = None
         self.attached = asyncio.Event()
         self.has_said_all = False
-        self.again = 0
         self.is_refused = False
 
     def look(self, place: Place) -> None:
@@ -216,11 +234,16 @@ class KeptClient:
         kept = self.kept
         try:
             while data := await reader.read(CLUSTER_FORWARD_BYTES.default):
-                await self.attached.wait()
-                kept.from_client(data)
+                pace = Pace()
+                for at in range(0, len(data), _SLICE_BYTES):
+                    await self.attached.wait()
+                    kept.from_client(data[at : at + _SLICE_BYTES])
+                    await pace.rest()
+                if self.attached.is_set():
+                    self._write_broker()
                 with suppress(*GONE):
                     # Whoever reads the broker hears that it is gone.
-                    await self._write_broker()
+                    await self._drain_broker()
         except OSError:
             pass
         self.has_said_all = True
@@ -242,13 +265,15 @@ class KeptClient:
 
     # -- the broker --------------------------------------------------------------------------------
 
-    async def _write_broker(self) -> None:
-        upstream, out = self.upstream, self.kept.to_broker
-        if out and upstream is not None:
-            data = b"".join(out)
+    def _write_broker(self) -> None:
+        out = self.kept.to_broker
+        if out and self.upstream is not None:
+            self.upstream.write(b"".join(out))
             out.clear()
-            upstream.write(data)
-            await upstream.drain()
+
+    async def _drain_broker(self) -> None:
+        if self.upstream is not None:
+            await self.upstream.drain()
 
     async def _from_broker(self, upstream: Upstream) -> bool:
         """Pass on what it says. True: it has ended the connection; False: it is gone, or leaves."""
@@ -260,11 +285,13 @@ class KeptClient:
                 return False
             if not data:
                 return True
-            kept.from_broker(data)
+            pace = Pace()
+            for at in range(0, len(data), _SLICE_BYTES):
+                kept.from_broker(data[at : at + _SLICE_BYTES])
+                await pace.rest()
             self._write_client()
             await self.writer.drain()
-        with suppress(*GONE):
-            await self._write_broker()
+        self._write_broker()
         return False
 
     async def _is_lost(self, *, has_ended: bool) -> bool:
@@ -307,7 +334,7 @@ class KeptClient:
                 self.kept.lost()
                 await asyncio.sleep(_BUSY_S)
             else:
-                self.again += 1
+                self.reach.went_on += 1
                 self.attached.set()
                 return upstream
         if self.kept.can_be_told:
@@ -319,10 +346,8 @@ class KeptClient:
         kept = self.kept
         kept.attach()
         while True:
-            if kept.to_broker:
-                # Not drained: what it says meanwhile has to be read.
-                upstream.write(b"".join(kept.to_broker))
-                kept.to_broker.clear()
+            # Not drained: what it says meanwhile has to be read.
+            self._write_broker()
             self._write_client()
             if kept.is_attached or kept.is_over:
                 return

@@ -224,7 +224,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             await asyncio.sleep(TICK_S)
             self.member.tick(now_ms())
             self.act()
-            self.forwarder.look()
+            if words := self.forwarder.look():
+                self.log.info(words)
             leading = self.member.leading
             self.watch.look(() if leading is None else leading.waits(now_ms()))
             self.mirror_watch.look(() if leading is None else leading.mirror_waits(now_ms()))

@@ -242,7 +242,7 @@ async def test_a_client_goes_on_with_the_next_leader(tmp_path: Path) -> None:
         assert (await wire.expect(m.QueueDeclareOk)).queue == "q"
         assert [f"127.0.0.1:{own[1]}" in name for name in leaders.names(1)] == [True]
         await until(lambda: not leaders.names(0))
-        assert leaders.forwarder.attached_again == 1
+        assert leaders.forwarder.reach.went_on == 1
         await wire.close()
 
 
@@ -267,7 +267,7 @@ async def test_a_broker_that_leads_on_and_ends_a_client_means_it(tmp_path: Path)
             connection.shell.close_after_output()
             connection.output.mark()
         assert await wire.rest() == b""
-        assert leaders.forwarder.attached_again == 0
+        assert leaders.forwarder.reach.went_on == 0
         await wire.close()
 
 
