@@ -106,7 +106,6 @@ milliseconds; at all of them as seldom as can be."""
 CLIENTS = "clients"
 TLS_CLIENTS = "tls_clients"
 FORWARDED = "forwarded"
-FORWARDED_TLS = "forwarded_tls"
 """Names of sockets that a node may have from the process that has started it: its ports, and Unix
 sockets where that process hands in clients of other nodes."""
 COLLECT_AFTER = 2_000
@@ -224,12 +223,10 @@ class Node:
         if is_tls_wanted(config):
             endpoint = TlsEndpoint(config, self.log.warning)
             self.tls_listener = self._listener(config.tls_port, endpoint, TLS_CLIENTS)
-            if FORWARDED_TLS in self.inherited:
-                self.private.append(self._listener(-1, endpoint, FORWARDED_TLS))
         if config.port >= 0:
             self.listener = self._listener(config.port, None, CLIENTS)
-            if FORWARDED in self.inherited:
-                self.private.append(self._listener(-1, None, FORWARDED))
+        if FORWARDED in self.inherited:
+            self.private.append(self._listener(-1, None, FORWARDED))
 
     def _listener(self, port: int, endpoint: TlsEndpoint | None, name: str) -> Listener:
         """At a socket that somebody else has opened, where there is one of that name."""

@@ -2,7 +2,7 @@
 
 Each has a connection of its own between the nodes, so that one that does not read holds nobody. A
 side is read again when the other has taken what came: at most some CLUSTER_FORWARD_BYTES wait on
-either way. What a client says to a TLS port goes to the leader's, inside the nodes' own TLS.
+either way.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.limits import (
     CLUSTER_FORWARD_BYTES,
@@ -21,6 +22,7 @@ from penstock.base.limits import (
     CLUSTER_KEPT_NODE_BYTES,
     CONTROL_CLIENTS,
 )
+from penstock.broker.broker import Log
 from penstock.forwarding.asked import Budget, Share
 from penstock.server.cluster.kept_client import AGAIN_S, GONE, KeptClient, Place, Reach
 from penstock.server.cluster.link_frames import (
@@ -32,10 +34,13 @@ from penstock.server.cluster.link_frames import (
     TAKEN,
     Hello,
 )
-from penstock.server.cluster.link_io import LinkConnection
+from penstock.server.cluster.link_io import NOBODY, Client, LinkConnection
 from penstock.server.cluster.links import Links
+from penstock.server.net.handshakes import Handshakes
 from penstock.server.net.listener import set_up
 from penstock.server.net.proxy_header import header_of
+from penstock.server.net.tls import TlsSession
+from penstock.server.net.tls_endpoint import TlsEndpoint
 
 _ACCEPTS: Final = 64
 _TELL_S: Final = 1.0
@@ -82,21 +87,34 @@ async def relay(
 class Forwarder:
     """Accepts clients at the node's own listening sockets while another node leads.
 
-    socks: them, and whether each is for TLS. They are this process's all the time, and the broker
+    socks: them, and whether each is for TLS; endpoint: what the latter show, None where there are
+    none. They are this process's all the time, and the broker
     has them, too, while it serves here: nobody is turned away in between, he waits to be accepted.
     """
 
     def __init__(
-        self, socks: list[tuple[socket.socket, bool]], clients_max: int, reach: Reach
+        self,
+        socks: list[tuple[socket.socket, bool]],
+        config: Config,
+        reach: Reach,
+        log: Log,
     ) -> None:
+        """Raises: OperatorError, for a certificate that cannot be read."""
         self.loop = asyncio.get_running_loop()
         self.socks = socks
-        self.clients_max = clients_max
+        self.clients_max = config.connections_max
         self.reach = reach
         self.clients: dict[asyncio.Task[None], KeptClient] = {}
         self.budget = Budget(CLUSTER_KEPT_NODE_BYTES.default)
         self.is_open = False
         self.refused = 0
+        self.endpoint: TlsEndpoint | None = None
+        self.handshakes: Handshakes | None = None
+        if any(is_tls for _, is_tls in socks):
+            self.endpoint = TlsEndpoint(config, log.warning)
+            self.handshakes = Handshakes(
+                self.loop, self.endpoint, config.tls_handshake_ms, log, self._take_tls
+            )
         self.told = 0
         self.told_at = 0.0
 
@@ -131,6 +149,8 @@ class Forwarder:
 
     async def close(self) -> None:
         self.shut()
+        if self.handshakes is not None:
+            self.handshakes.close()
         tasks = list(self.clients)
         for client in self.clients.values():
             client.farewell()
@@ -146,18 +166,25 @@ class Forwarder:
                 # Nobody waits, or there are no files left: the next look is as good.
                 return
             sock.setblocking(False)
-            if len(self.clients) >= self.clients_max:
-                self.refused += 1
-                sock.close()
-                continue
-            client = KeptClient(
-                self.reach,
-                (str(address[0]), address[1], is_tls),
-                Share(self.budget, CLUSTER_KEPT_BYTES.default),
-            )
-            task = self.loop.create_task(self._serve(client, sock))
-            self.clients[task] = client
-            task.add_done_callback(self._over)
+            if is_tls and self.handshakes is not None:
+                self.handshakes.take(sock, str(address[0]), address[1])
+            else:
+                self._take(sock, Client(str(address[0]), address[1], None), None)
+
+    def _take_tls(self, sock: socket.socket, host: str, port: int, tls: TlsSession) -> None:
+        assert self.endpoint is not None, "it made the session"
+        self._take(sock, Client(host, port, tls.peer(self.endpoint.user_from)), tls)
+
+    def _take(self, sock: socket.socket, client: Client, tls: TlsSession | None) -> None:
+        if len(self.clients) >= self.clients_max:
+            self.refused += 1
+            sock.close()
+            return
+        share = Share(self.budget, CLUSTER_KEPT_BYTES.default)
+        kept = KeptClient(self.reach, client, share, tls)
+        task = self.loop.create_task(self._serve(kept, sock))
+        self.clients[task] = kept
+        task.add_done_callback(self._over)
 
     def _over(self, task: "asyncio.Task[None]") -> None:
         client = self.clients.pop(task)
@@ -183,7 +210,7 @@ async def deliver(hello: Hello, link: LinkConnection, path: str) -> None:
     reader, writer = await asyncio.open_unix_connection(path, limit=CLUSTER_FORWARD_BYTES.default)
     try:
         if hello.purpose == FORWARD:
-            writer.write(header_of(hello.client_host, hello.client_port))
+            writer.write(header_of(hello.client_host, hello.client_port, hello.client_tls))
         link.write(TAKEN)
         await relay(reader, writer, link)
     finally:
@@ -288,9 +315,8 @@ class Questions:
         while loop.time() < end:
             place = self.place()
             if place is not None and not place.is_here:
-                nobody = ("", 0, False)
                 try:
-                    return await self.links.forward(place.name, place.address, nobody, purpose)
+                    return await self.links.forward(place.name, place.address, NOBODY, purpose)
                 except (*GONE, ValueError):
                     # It leads no more, or not yet.
                     pass

@@ -1,8 +1,8 @@
 """One client of a node that does not lead, from one leader to the next.
 
 What is passed on and what is said again is decided in forwarding/kept_connection; here are the two
-sockets, who leads, and the time that may pass. A client through a TLS port is encrypted for the
-leader's broker: his bytes are passed on, and his connection ends with it.
+sockets, who leads, and the time that may pass. A client's TLS ends here; between nodes there is the
+links' own.
 """
 
 import asyncio
@@ -22,9 +22,10 @@ from penstock.protocol.constants import HEARTBEAT_FRAME, SHUTDOWN_TEXT
 from penstock.protocol.methods import table as m
 from penstock.protocol.methods.codec import method_frame
 from penstock.server.cluster.link_frames import DATA, END, LinkFault
-from penstock.server.cluster.link_io import LinkConnection
+from penstock.server.cluster.link_io import Client, LinkConnection
 from penstock.server.cluster.links import Links
 from penstock.server.net.proxy_header import header_of
+from penstock.server.net.tls import TlsFault, TlsSession
 
 AGAIN_S: Final = 0.05
 _BUSY_S: Final = 0.2
@@ -37,9 +38,6 @@ _ENDED_S: Final = 2.0
 """A broker that ends a connection without a word and leads on has meant it."""
 GONE: Final = (OSError, EOFError, LinkFault)
 _NOBODY: Final = "CONNECTION_FORCED - no node of the cluster has led for too long"
-
-ClientAddress = tuple[str, int, bool]
-"""Host, port, and whether he came to the TLS port."""
 
 
 class Place(NamedTuple):
@@ -142,34 +140,35 @@ class Reach:
     went_on: times that a client has gone on with another broker. See MemberNode."""
 
     def __init__(
-        self, links: Links, place: Callable[[], Place | None], private_path: Callable[[bool], str]
+        self, links: Links, place: Callable[[], Place | None], private_path: Callable[[], str]
     ) -> None:
         self.links = links
         self.place = place
         self.private_path = private_path
         self.went_on = 0
 
-    async def connect(self, place: Place, client: ClientAddress) -> Upstream:
+    async def connect(self, place: Place, client: Client) -> Upstream:
         """Raises: OSError; EOFError; LinkFault; ValueError."""
         if not place.is_here:
             return LinkUpstream(await self.links.forward(place.name, place.address, client))
-        host, port, is_tls = client
         reader, writer = await asyncio.open_unix_connection(
-            self.private_path(is_tls), limit=CLUSTER_FORWARD_BYTES.default
+            self.private_path(), limit=CLUSTER_FORWARD_BYTES.default
         )
-        writer.write(header_of(host, port))
+        writer.write(header_of(client.host, client.port, client.tls))
         return LocalUpstream(reader, writer)
 
 
 class KeptClient:
     """is_refused: nobody led for too long."""
 
-    def __init__(self, reach: Reach, client: ClientAddress, share: Share) -> None:
+    def __init__(
+        self, reach: Reach, client: Client, share: Share, tls: TlsSession | None = None
+    ) -> None:
         self.reach = reach
         self.client = client
+        self.tls = tls
         self.share = share
         self.kept = KeptConnection(share, FRAME_BYTES_MAX.highest)
-        self.kept.is_raw = client[2]
         self.place: Place | None = None
         self.upstream: Upstream | None = None
         self.attached = asyncio.Event()
@@ -223,6 +222,8 @@ class KeptClient:
             if self.upstream is not None:
                 self.upstream.abort()
             self._write_client()
+            if self.tls is not None:
+                writer.write(self.tls.farewell())
             writer.close()
 
     def _deadline(self) -> float:
@@ -233,7 +234,7 @@ class KeptClient:
     async def _from_client(self, reader: asyncio.StreamReader) -> None:
         kept = self.kept
         try:
-            while data := await reader.read(CLUSTER_FORWARD_BYTES.default):
+            while data := await self._read(reader):
                 pace = Pace()
                 for at in range(0, len(data), _SLICE_BYTES):
                     await self.attached.wait()
@@ -244,7 +245,7 @@ class KeptClient:
                 with suppress(*GONE):
                     # Whoever reads the broker hears that it is gone.
                     await self._drain_broker()
-        except OSError:
+        except (OSError, TlsFault):
             pass
         self.has_said_all = True
         await self.attached.wait()
@@ -252,16 +253,38 @@ class KeptClient:
             with suppress(*GONE):
                 self.upstream.end()
 
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        """What the client says next, b"" at the end. Raises: OSError; TlsFault."""
+        tls = self.tls
+        if tls is None:
+            return await reader.read(CLUSTER_FORWARD_BYTES.default)
+        # What he said right behind his handshake came with it.
+        data = tls.opened(b"")
+        while not data and not tls.is_ended:
+            sealed = await reader.read(CLUSTER_FORWARD_BYTES.default)
+            if not sealed:
+                break
+            data = tls.opened(sealed)
+            if tls.has_answer:
+                self.writer.write(tls.to_send())
+        return data
+
     def _write_client(self) -> None:
         if self.kept.to_client:
-            self.writer.write(b"".join(self.kept.to_client))
+            self._write(b"".join(self.kept.to_client))
             self.kept.to_client.clear()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self.writer.write(data if self.tls is None else self.tls.sealed(data))
+        except TlsFault:
+            self.writer.transport.abort()
 
     async def _beat(self) -> None:
         """In the place of a broker that is away."""
         while agreed_s := self.kept.tune_ok.heartbeat:
             await asyncio.sleep(agreed_s / 2)
-            self.writer.write(HEARTBEAT_FRAME)
+            self._write(HEARTBEAT_FRAME)
 
     # -- the broker --------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from penstock.base.limits import CLUSTER_LINK_FRAME_BYTES
+from penstock.broker.session.access import TlsPeer
 
 PROTOCOL: Final = 1
 """Members whose protocols differ by one understand each other: nodes are upgraded one by one."""
@@ -68,7 +69,8 @@ class Hello(msgspec.Struct, frozen=True):
     boot_id: of its process.
     clock_ms: its wall clock.
     purpose: REPLICATION, FORWARD, PROBE, ASK_BROKER or ASK_MEMBER.
-    client_host, client_port, is_tls: of a forwarded client, and whether it came to the TLS port.
+    client_host, client_port, client_tls: of a forwarded client; what is known by its TLS, which
+    ends at the node that it came to.
     """
 
     protocol: int
@@ -82,7 +84,7 @@ class Hello(msgspec.Struct, frozen=True):
     purpose: str = REPLICATION
     client_host: str = ""
     client_port: int = 0
-    is_tls: bool = False
+    client_tls: TlsPeer | None = None
 
 
 class Welcome(msgspec.Struct, frozen=True):

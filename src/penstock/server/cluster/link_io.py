@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from penstock.broker.session.access import TlsPeer
 from penstock.server.cluster.admission import Self, hello_fault, welcome_fault
 from penstock.server.cluster.link_frames import (
     HEAD_BYTES,
@@ -23,6 +24,17 @@ from penstock.server.cluster.link_tls import HANDSHAKE_S, LinkTls, certified_nam
 
 READER_BYTES: Final = 1 << 18
 """Bytes that are read ahead of a frame's end; twice as many stop the socket."""
+
+
+class Client(NamedTuple):
+    """A client of this node: his address, and what is known by his TLS, None without."""
+
+    host: str
+    port: int
+    tls: TlsPeer | None
+
+
+NOBODY: Final = Client("", 0, None)
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -73,11 +85,10 @@ async def dial(
     me: Self,
     name: str,
     purpose: str,
-    client: tuple[str, int, bool] = ("", 0, False),
+    client: Client = NOBODY,
 ) -> LinkConnection:
-    """A connection to member `name`, which has welcomed us. client: host, port, and whether it came
-    by TLS, of one to be forwarded. Raises: LinkFault; OSError; EOFError; ValueError for an address
-    that is none."""
+    """A connection to member `name`, which has welcomed us. client: one to be forwarded.
+    Raises: LinkFault; OSError; EOFError; ValueError for an address that is none."""
     host, port = split_address(address)
     async with asyncio.timeout(HANDSHAKE_S):
         reader, writer = await asyncio.open_connection(
@@ -95,7 +106,9 @@ async def dial(
                 me.boot_id,
                 clock_ms(),
                 purpose,
-                *client,
+                client.host,
+                client.port,
+                client.tls,
             )
             connection.write(HELLO, msgspec.json.encode(hello))
             kind, payload = await connection.read(is_welcome=False)

@@ -26,7 +26,7 @@ from penstock.server.cluster.link_frames import (
     LinkFault,
     frame,
 )
-from penstock.server.cluster.link_io import READER_BYTES, LinkConnection, dial, greet
+from penstock.server.cluster.link_io import READER_BYTES, Client, LinkConnection, dial, greet
 from penstock.server.cluster.link_tls import HANDSHAKE_S, LinkTls, dial_words
 from penstock.server.net.listener import open_socket
 
@@ -257,7 +257,7 @@ class Links:
             peer.send(kind, payload)
 
     async def forward(
-        self, name: str, address: str, client: tuple[str, int, bool], purpose: str = FORWARD
+        self, name: str, address: str, client: Client, purpose: str = FORWARD
     ) -> LinkConnection:
         """A connection for one client, which the broker there has taken, or for one who asks.
         Raises: as `dial`."""

@@ -120,8 +120,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.links = Links(me, settings.tls, self, self._forwarded)
         self.asker = ResyncAsker(self.links)
         self.server = ResyncServer(self.links, disk.path)
-        reach = Reach(self.links, self._place, lambda is_tls: sockets.private_path(is_tls=is_tls))
-        self.forwarder = Forwarder(sockets.public(), config.connections_max, reach)
+        reach = Reach(self.links, self._place, lambda: str(sockets.private))
+        self.forwarder = Forwarder(sockets.public(), config, reach, log)
         path = config.control_socket or control_path(sockets.port)
         self.questions = Questions(self.links, path, self._place)
         self.thread: CoordinatorThread | None = None
@@ -188,7 +188,12 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         return words
 
     def hang_up(self) -> None:
-        """SIGHUP: a broker that serves reads its certificates again."""
+        """SIGHUP: certificates are read again."""
+        if self.forwarder.endpoint is not None:
+            try:
+                self.forwarder.endpoint.load()
+            except OperatorError as error:
+                self.log.warning(f"{error}; clients are shown the certificate of before")
         if self.child is not None:
             self.child.hang_up()
 
@@ -534,7 +539,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         elif hello.purpose == ASK_BROKER:
             await deliver(hello, link, self.ready_told.control)
         else:
-            await deliver(hello, link, self.sockets.private_path(is_tls=hello.is_tls))
+            await deliver(hello, link, str(self.sockets.private))
 
     # -- etcd --------------------------------------------------------------------------------------
 

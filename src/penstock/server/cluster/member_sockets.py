@@ -1,7 +1,7 @@
 """The sockets where clients come in: the member's all the time, its broker's while it leads.
 
 So no port is ever closed while the node lives, and a client that comes while leadership changes
-waits to be accepted. Two Unix sockets besides, of this user alone, are for forwarded clients.
+waits to be accepted. A Unix socket besides, of this user alone, is for forwarded clients.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.server.boot.node import CLIENTS, FORWARDED, FORWARDED_TLS, TLS_CLIENTS
+from penstock.server.boot.node import CLIENTS, FORWARDED, TLS_CLIENTS
 from penstock.server.control.control_client import control_path
 from penstock.server.net.listener import open_socket
 from penstock.server.net.tls_endpoint import is_tls_wanted
@@ -22,13 +22,13 @@ BACKLOG: Final = 1024
 
 
 class MemberSockets:
-    """socks: by the names of boot/node; paths: of those that are Unix sockets."""
+    """socks: by the names of boot/node; private: where the broker takes forwarded clients."""
 
     def __init__(self, config: Config) -> None:
         """Raises: OperatorError."""
         self.host = config.host
         self.socks: dict[str, socket.socket] = {}
-        self.paths: dict[str, Path] = {}
+        self.private: Path | None = None
         try:
             self._open(config)
         except BaseException:
@@ -40,14 +40,12 @@ class MemberSockets:
             self.socks[CLIENTS] = open_socket(config.host, config.port)
         if is_tls_wanted(config):
             self.socks[TLS_CLIENTS] = open_socket(config.host, config.tls_port)
-        for name, private in ((CLIENTS, FORWARDED), (TLS_CLIENTS, FORWARDED_TLS)):
-            if name in self.socks:
-                whole = Path(control_path(self.port_of(name)))
-                self._open_private(private, whole.with_name(f"{whole.stem}-forwarded.sock"))
+        whole = Path(control_path(self.port))
+        self._open_private(whole.with_name(f"{whole.stem}-forwarded.sock"))
 
-    def _open_private(self, name: str, path: Path) -> None:
+    def _open_private(self, path: Path) -> None:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socks[name] = sock
+        self.socks[FORWARDED] = sock
         sock.setblocking(False)
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -64,7 +62,7 @@ class MemberSockets:
                 f"cannot make the socket {path}: {fault.strerror}; set XDG_RUNTIME_DIR to a "
                 "directory of this user"
             ) from fault
-        self.paths[name] = path
+        self.private = path
 
     def port_of(self, name: str) -> int:
         """-1 where there is none."""
@@ -83,13 +81,6 @@ class MemberSockets:
             for name in (CLIENTS, TLS_CLIENTS)
             if name in self.socks
         ]
-
-    def private_path(self, *, is_tls: bool) -> str:
-        """Where the broker takes forwarded clients. Raises: OSError where it takes none."""
-        path = self.paths.get(FORWARDED_TLS if is_tls else FORWARDED)
-        if path is None:
-            raise ConnectionRefusedError("there is no such port here")
-        return str(path)
 
     def handles(self) -> tuple[int, ...]:
         """What a broker inherits."""
@@ -122,6 +113,6 @@ class MemberSockets:
     def close(self) -> None:
         for sock in self.socks.values():
             sock.close()
-        for path in self.paths.values():
+        if self.private is not None:
             with suppress(OSError):
-                path.unlink()
+                self.private.unlink()

@@ -21,6 +21,7 @@ from penstock.server.net.handshakes import Handshakes
 from penstock.server.net.lingering import Lingering
 from penstock.server.net.poller import Poller
 from penstock.server.net.proxied_clients import ProxiedClients
+from penstock.server.net.proxy_header import Header
 from penstock.server.net.sockets import SocketShell
 from penstock.server.net.stall_timeout import watch_host
 from penstock.server.net.tls import TlsSession
@@ -90,7 +91,7 @@ class Listener:
         self.proxied: ProxiedClients | None = None
         self.port = -1
         if self.sock.family == socket.AF_UNIX:
-            self.proxied = ProxiedClients(loop, self._arrived)
+            self.proxied = ProxiedClients(loop, self._forwarded)
         else:
             self.port = int(self.sock.getsockname()[1])
         self.shells: set[SocketShell] = set()
@@ -142,14 +143,20 @@ class Listener:
             else:
                 self._arrived(sock, str(address[0]), int(address[1]))
 
-    def _arrived(self, sock: socket.socket, host: str, port: int) -> None:
+    def _arrived(
+        self, sock: socket.socket, host: str, port: int, tls_peer: TlsPeer | None = None
+    ) -> None:
         """Somebody at `host` and `port` is at the other end."""
         if not self.broker.guessing.has_room(host, self.broker.clock.monotonic_ns()):
             self.refused += 1
             sock.close()
             self._say(f"a connection of {host} was refused: it guesses, or too many wait")
             return
-        self._take(sock, host, port)
+        self._take(sock, host, port, tls_peer)
+
+    def _forwarded(self, sock: socket.socket, header: Header) -> None:
+        """Another process of this user has a client, whose TLS, if any, ends there."""
+        self._arrived(sock, header.host, header.port, header.tls)
 
     def _is_beyond(self, sock: socket.socket) -> bool:
         return 0 <= self.handles_end <= sock.fileno()
@@ -170,7 +177,7 @@ class Listener:
         if self.sock.fileno() >= 0:
             self.loop.add_reader(self.sock, self._accept)
 
-    def _take(self, sock: socket.socket, host: str, port: int) -> None:
+    def _take(self, sock: socket.socket, host: str, port: int, tls_peer: TlsPeer | None) -> None:
         sock.setblocking(False)
         try:
             set_up(sock)
@@ -181,7 +188,7 @@ class Listener:
         if self.handshakes is not None:
             self.handshakes.take(sock, host, port)
         else:
-            self._serve(sock, host, port, None, None)
+            self._serve(sock, host, port, None, tls_peer)
 
     def _serve_tls(self, sock: socket.socket, host: str, port: int, tls: TlsSession) -> None:
         assert self.endpoint is not None, "it made the session"

@@ -7,15 +7,15 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from penstock.server.net.proxy_header import HEADER_BYTES, HeaderFault, read_header
+from penstock.server.net.proxy_header import HEADER_BYTES, Header, HeaderFault, read_header
 
 HEADER_S: Final = 5.0
-Serve = Callable[[socket.socket, str, int], None]
+Serve = Callable[[socket.socket, Header], None]
 
 
 class ProxiedClients:
-    """Takes what is accepted at a Unix socket of this user's; serve: takes the socket, and the
-    client's address and port, once the header has come."""
+    """Takes what is accepted at a Unix socket of this user's; serve: takes the socket, and
+    what is known of the client, once the header has come."""
 
     __slots__ = ("_loop", "_serve", "_waiting")
 
@@ -41,13 +41,12 @@ class ProxiedClients:
                 return
             if found is None:
                 raise HeaderFault
-            host, port, length = found
-            sock.recv(length)
+            sock.recv(found.length)
         except (OSError, HeaderFault):
             self._end(sock)
             return
         self._forget(sock)
-        self._serve(sock, host, port)
+        self._serve(sock, found)
 
     def _forget(self, sock: socket.socket) -> None:
         self._waiting.pop(sock).cancel()

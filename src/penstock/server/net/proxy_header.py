@@ -1,5 +1,7 @@
-"""The line that says for whom a forwarded connection is: version 1 of HAProxy's PROXY protocol.
+"""The lines that say for whom a forwarded connection is: version 1 of HAProxy's PROXY protocol, and
+before it, of a client who came by TLS, what is known of him by that.
 
+    TLS {"version":"TLSv1.3","cipher":"…","subject":"CN=app","user":"app"}\r\n
     PROXY TCP4 192.0.2.7 127.0.0.1 40312 0\r\n
 
 Only the private socket between a member and its broker takes it, see proxied_listener: at a public
@@ -8,30 +10,73 @@ Source: HAProxy, The PROXY protocol, section 2.1.
 """
 
 from ipaddress import IPv6Address, ip_address
-from typing import Final
+from typing import Final, NamedTuple
 
-HEADER_BYTES: Final = 107
-"""The longest that there is, its end included."""
+import msgspec
+
+from penstock.broker.session.access import TlsPeer
+
+LINE_BYTES: Final = 107
+"""The longest PROXY line that there is, its end included."""
+TLS_BYTES: Final = 16_384
+"""Of the line before it."""
+HEADER_BYTES: Final = LINE_BYTES + TLS_BYTES
 END: Final = b"\r\n"
+_TLS: Final = b"TLS "
 
 
 class HeaderFault(Exception):
     """What came is no such line."""
 
 
-def header_of(host: str, port: int) -> bytes:
-    """The line for a client at `host`, an address. Raises: ValueError if it is none."""
+class Header(NamedTuple):
+    """host, port: of the client; tls: None without; length: of all of it, in bytes."""
+
+    host: str
+    port: int
+    tls: TlsPeer | None
+    length: int
+
+
+def header_of(host: str, port: int, tls: TlsPeer | None = None) -> bytes:
+    """The lines for a client at `host`, an address. Raises: ValueError if it is none, or what is
+    known by TLS is too long."""
     address = ip_address(host.partition("%")[0])
     family, own = ("TCP6", "::1") if isinstance(address, IPv6Address) else ("TCP4", "127.0.0.1")
-    return f"PROXY {family} {address} {own} {port} 0\r\n".encode()
+    line = f"PROXY {family} {address} {own} {port} 0\r\n".encode()
+    if tls is None:
+        return line
+    known = _TLS + msgspec.json.encode(tls) + END
+    if len(known) > TLS_BYTES:
+        raise ValueError(f"the names in its certificate take {len(known)} bytes")
+    return known + line
 
 
-def read_header(data: bytes) -> tuple[str, int, int] | None:
-    """Host, port and length of the line at the beginning of `data`; None: it is not whole yet.
-    Raises: HeaderFault."""
-    end = data.find(END, 0, HEADER_BYTES)
+def read_header(data: bytes) -> Header | None:
+    """What is at the beginning of `data`; None: it is not whole yet. Raises: HeaderFault."""
+    if not data.startswith(_TLS):
+        return None if _TLS.startswith(data) else _line(data, None, 0)
+    end = data.find(END, 0, TLS_BYTES)
     if end < 0:
-        if len(data) >= HEADER_BYTES or not b"PROXY ".startswith(data[:6]):
+        if len(data) >= TLS_BYTES:
+            raise HeaderFault
+        return None
+    try:
+        tls = msgspec.json.decode(data[len(_TLS) : end], type=TlsPeer)
+    except msgspec.DecodeError as fault:
+        raise HeaderFault from fault
+    if tls.is_operator:
+        # Those come over the control socket.
+        raise HeaderFault
+    begin = end + len(END)
+    return _line(data[begin : begin + LINE_BYTES], tls, begin)
+
+
+def _line(data: bytes, tls: TlsPeer | None, begin: int) -> Header | None:
+    """`data`: from the PROXY line on, which begins at `begin`."""
+    end = data.find(END, 0, LINE_BYTES)
+    if end < 0:
+        if len(data) >= LINE_BYTES or not b"PROXY ".startswith(data[:6]):
             raise HeaderFault
         return None
     words = data[:end].split(b" ")
@@ -43,4 +88,4 @@ def read_header(data: bytes) -> tuple[str, int, int] | None:
         raise HeaderFault from fault
     if not words[4].isdigit() or not 0 <= int(words[4]) <= 65_535:
         raise HeaderFault
-    return str(host), int(words[4]), end + len(END)
+    return Header(str(host), int(words[4]), tls, begin + end + len(END))

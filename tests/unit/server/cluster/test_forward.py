@@ -5,11 +5,13 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.base.config import Config
+from penstock.broker.session.access import TlsPeer, operator
 from penstock.protocol import methods as m
 from penstock.server.boot.node import FORWARDED, Node
 from penstock.server.cluster.forward import Forwarder, deliver
@@ -21,16 +23,17 @@ from penstock.server.net.listener import open_socket
 from penstock.server.net.proxy_header import HeaderFault, header_of, read_header
 from tests.unit.broker.peer import LogBook
 from tests.unit.server.cluster.test_links import End
+from tests.unit.server.net.test_tls import echo, fill, settings, trusting
 from tests.unit.server.wire import Wire, until
 
 HEADER = b"AMQP\x00\x00\x09\x01"
 
 
+@pytest.mark.parametrize("tls", [None, TlsPeer("TLSv1.3", "AES", "CN=ü,O=\r\n", "app")])
 @pytest.mark.parametrize(("host", "port"), [("192.0.2.7", 1), ("::1", 65_535), ("fe80::1%eth0", 7)])
-def test_a_header_says_what_it_was_made_of(host: str, port: int) -> None:
-    line = header_of(host, port)
-    assert len(line) <= 107
-    assert read_header(line + HEADER) == (host.partition("%")[0], port, len(line))
+def test_a_header_says_what_it_was_made_of(host: str, port: int, tls: TlsPeer | None) -> None:
+    line = header_of(host, port, tls)
+    assert read_header(line + HEADER) == (host.partition("%")[0], port, tls, len(line))
     for cut in range(len(line)):
         assert read_header(line[:cut]) is None
 
@@ -45,6 +48,9 @@ def test_a_header_says_what_it_was_made_of(host: str, port: int) -> None:
         b"PROXY TCP4 1.2.3.4 127.0.0.1 -1 0\r\n",
         b"PROXY TCP4 1.2.3.4 127.0.0.1\r\n",
         b"PROXY TCP4 " + b"1" * 120,
+        b"TLS {}\r\nPROXY TCP4 1.2.3.4 127.0.0.1 1 0\r\n",
+        b"TLS " + b"{" * 16_384,
+        header_of("1.2.3.4", 1, operator("root")),
     ],
 )
 def test_what_is_no_header_is_refused(data: bytes) -> None:
@@ -73,8 +79,10 @@ class Place:
         self.leader.links.on_forward = self._forwarded
         self.address = await self.leader.listen()
         self.port = open_socket("127.0.0.1", 0)
-        reach = Reach(self.follower.links, self._leader, lambda is_tls: self.path)
-        self.forwarder = Forwarder([(self.port, False)], 2, reach)
+        reach = Reach(self.follower.links, self._leader, lambda: self.path)
+        self.forwarder = Forwarder(
+            [(self.port, False)], Config(connections_max=2), reach, LogBook()
+        )
         self.forwarder.open()
 
     def _leader(self) -> Where | None:
@@ -173,15 +181,17 @@ async def test_whoever_sends_no_line_to_the_private_socket_is_closed(tmp_path: P
 class Leaders:
     """Brokers of which one leads, all at this node, and a client's way to it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: Config) -> None:
         self.folder = folder
+        self.config = config
         self.nodes: list[Node] = []
         self.private: list[socket.socket] = []
         self.leading = -1
         self.port = open_socket("127.0.0.1", 0)
         links = End("b").links
-        reach = Reach(links, self._place, lambda is_tls: str(self.folder / f"{self.leading}.sock"))
-        self.forwarder = Forwarder([(self.port, False)], 9, reach)
+        reach = Reach(links, self._place, lambda: str(self.folder / f"{self.leading}.sock"))
+        is_tls = config.tls_cert != ""
+        self.forwarder = Forwarder([(self.port, is_tls)], config, reach, LogBook())
 
     def _place(self) -> Where | None:
         return Where("b", "", self.leading, is_here=True) if self.leading >= 0 else None
@@ -193,8 +203,10 @@ class Leaders:
         private.setblocking(False)
         private.bind(str(self.folder / f"{number}.sock"))
         private.listen()
-        config = Config(port=0, control_socket=str(self.folder / f"{number}-control.sock"))
-        node = Node(config, asyncio.get_running_loop(), LogBook())
+        control = str(self.folder / f"{number}-control.sock")
+        node = Node(
+            replace(self.config, control_socket=control), asyncio.get_running_loop(), LogBook()
+        )
         node.inherited = {FORWARDED: os.dup(private.fileno())}
         await node.start()
         self.nodes.append(node)
@@ -218,8 +230,9 @@ class Leaders:
 
 
 @asynccontextmanager
-async def two_leaders(folder: Path) -> AsyncIterator[Leaders]:
-    made = Leaders(folder)
+async def two_leaders(folder: Path, **settings: object) -> AsyncIterator[Leaders]:
+    config = Config(port=0, **settings)  # type: ignore[arg-type]  # fields of Config
+    made = Leaders(folder, config)
     await made.start()
     await made.start()
     made.leading = 0
@@ -304,3 +317,50 @@ async def test_a_node_that_stops_says_so(tmp_path: Path) -> None:
         assert (await wire.expect(m.ConnectionClose)).reply_code == 320
         assert await wire.rest() == b""
         await wire.close()
+
+
+async def test_tls_ends_at_the_node_and_its_user_is_known_to_each_leader(
+    tmp_path: Path,
+) -> None:
+    shelf = fill(tmp_path)
+    async with two_leaders(tmp_path, **settings(shelf, "require")) as leaders:
+        leaders.forwarder.open()
+        address = ("127.0.0.1", leaders.port.getsockname()[1])
+        context = trusting(shelf, "app")
+        wire = Wire(
+            *await asyncio.open_connection(*address, ssl=context, server_hostname="localhost")
+        )
+        wire.writer.write(HEADER)
+        await wire.expect(m.ConnectionStart)
+        wire.say(0, m.ConnectionStartOk({}, "EXTERNAL", b"", "en_US"))
+        await wire.expect(m.ConnectionTune)
+        wire.say(0, m.ConnectionTuneOk(2047, 131_072, 0), m.ConnectionOpen("/"))
+        await wire.expect(m.ConnectionOpenOk)
+        wire.say(1, m.ChannelOpen())
+        await wire.expect(m.ChannelOpenOk)
+        for leading in (0, 1):
+            leaders.leading = leading
+            leaders.forwarder.look()
+            for size in (1, 70_000, 3_000_000):
+                await echo(wire, b"x" * size)
+            (connection,) = leaders.nodes[leading].broker.connections.values()
+            session = connection.verbs.session  # type: ignore[attr-defined]
+            assert session is not None and session.user == "app"
+        await wire.close()
+
+
+async def test_who_shows_no_certificate_is_refused_by_the_node(tmp_path: Path) -> None:
+    shelf = fill(tmp_path)
+    async with two_leaders(tmp_path, **settings(shelf, "require")) as leaders:
+        leaders.forwarder.open()
+        address = ("127.0.0.1", leaders.port.getsockname()[1])
+        with pytest.raises((OSError, EOFError)):
+            reader, writer = await asyncio.open_connection(
+                *address, ssl=trusting(shelf), server_hostname="localhost"
+            )
+            writer.write(HEADER)
+            try:
+                await reader.readexactly(1)
+            finally:
+                writer.close()
+        assert not leaders.names(0)

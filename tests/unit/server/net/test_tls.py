@@ -32,8 +32,11 @@ APP = UserConfig("app", "not used")
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with an authority, a broker's certificate, and those of two clients."""
-    directory = tmp_path_factory.mktemp("tls")
+    return fill(tmp_path_factory.mktemp("tls"))
+
+
+def fill(directory: Path) -> Path:
+    """The directory, with an authority, a broker's certificate, and those of two clients."""
     make_authority(directory, 30, NOW)
     make_server(directory, "server", ["localhost", "127.0.0.1"], 30, NOW)
     make_server(directory, "renewed", ["localhost"], 60, NOW)
