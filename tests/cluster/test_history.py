@@ -70,6 +70,28 @@ def test_a_delivery_again_needs_a_reason() -> None:
     assert judge(reconnected).is_good
 
 
+def test_what_was_unconfirmed_over_a_pause_may_come_again_and_nothing_else() -> None:
+    history = [
+        Happened(at_s, kind, "p", number)
+        for at_s, kind, number in (
+            (1.0, SENT, 1),
+            (1.0, CONFIRMED, 1),
+            (1.1, SENT, 2),
+            (1.2, SENT, 3),
+            (2.0, CONFIRMED, 2),
+            (2.0, CONFIRMED, 3),
+            (2.0, SENT, 4),
+            (2.1, CONFIRMED, 4),
+        )
+    ]
+    history += [Happened(3.0, DELIVERED, "p", number) for number in (1, 2, 3, 4)]
+    for number in (2, 3):
+        assert judge([*history, Happened(3.1, DELIVERED, "p", number)]).is_good
+    for number in (1, 4):
+        verdict = judge([*history, Happened(3.1, DELIVERED, "p", number)])
+        assert verdict.repeated == [("p", number)]
+
+
 def test_what_was_acknowledged_long_ago_may_not_come_again() -> None:
     history = good(10)
     history[-1] = Happened(20, DELIVERED, "p", 10)
