@@ -62,13 +62,14 @@ def _wire(broker: Broker, connection: Connection) -> Row:
                 host, port = shell.sock.getsockname()[:2]
                 row |= {"host": host, "port": port, "name": f"{connection.name} -> {host}:{port}"}
         row |= {
-            "ssl": shell.tls is not None,
             "recv_oct": shell.received_bytes,
             "send_oct": shell.output.sent_bytes,
         }
     negotiator = broker.negotiators.get(connection.name)
     if negotiator is not None and negotiator.tls_peer is not None and not negotiator.is_operator:
+        # His TLS may end at another node.
         row |= {
+            "ssl": True,
             "ssl_protocol": negotiator.tls_peer.version,
             "ssl_cipher": negotiator.tls_peer.cipher,
             "peer_cert_subject": negotiator.tls_peer.subject,

@@ -19,6 +19,7 @@ from penstock.server.cluster.kept_client import Place as Where
 from penstock.server.cluster.kept_client import Reach
 from penstock.server.cluster.link_frames import Hello, LinkFault
 from penstock.server.cluster.link_io import LinkConnection
+from penstock.server.control import control_client
 from penstock.server.net.listener import open_socket
 from penstock.server.net.proxy_header import HeaderFault, header_of, read_header
 from tests.unit.broker.peer import LogBook
@@ -229,6 +230,17 @@ class Leaders:
         self.port.close()
 
 
+async def ask(leaders: Leaders, leading: int) -> list[dict[str, object]]:
+    """Its connections, as operators see them."""
+    path = str(leaders.folder / f"{leading}-control.sock")
+    answer = await asyncio.to_thread(
+        control_client.ask, path, {"op": "objects", "do": "connections"}
+    )
+    rows = answer["items"]
+    assert isinstance(rows, list)
+    return rows
+
+
 @asynccontextmanager
 async def two_leaders(folder: Path, **settings: object) -> AsyncIterator[Leaders]:
     config = Config(port=0, **settings)  # type: ignore[arg-type]  # fields of Config
@@ -343,9 +355,8 @@ async def test_tls_ends_at_the_node_and_its_user_is_known_to_each_leader(
             leaders.forwarder.look()
             for size in (1, 70_000, 3_000_000):
                 await echo(wire, b"x" * size)
-            (connection,) = leaders.nodes[leading].broker.connections.values()
-            session = connection.verbs.session  # type: ignore[attr-defined]
-            assert session is not None and session.user == "app"
+            (row,) = await ask(leaders, leading)
+            assert (row["user"], row["ssl"], row["peer_cert_subject"]) == ("app", True, "CN=app")
         await wire.close()
 
 
