@@ -4,12 +4,13 @@ An entry is as safe as the leader makes it: synced where the leader has synced. 
 directory is gets written down afterwards, once for all that came meanwhile, and then it is told.
 """
 
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
-from threading import Condition, Thread
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CLUSTER_APPLY_BYTES, CLUSTER_APPLY_ENTRIES
@@ -19,6 +20,8 @@ from penstock.server.cluster.position import PositionFile
 
 Place = tuple[int, int]
 """Epoch and number of an entry."""
+LOOK: Final[tuple[Place, bytes]] = ((0, 0), b"")
+"""Nothing to apply: look whether the directory is whole now."""
 
 
 class Applier:
@@ -42,38 +45,38 @@ class Applier:
         self._is_whole = stored is not None and stored.is_whole
         self._at: Place = (0, 0) if stored is None else (stored.epoch, stored.seq)
         self._whole_at: Place | None = None
-        self._queue: deque[tuple[Place, bytes]] = deque()
+        # None: nothing comes behind it.
+        self._queue: SimpleQueue[tuple[Place, bytes] | None] = SimpleQueue()
         self._queued_bytes = 0
         self._is_closing = False
         self._has_failed = False
-        self._news = Condition()
+        self._counting = Lock()
         self._files = FollowerFiles(directory)
         self._thread = Thread(target=self._work, name="penstock-applier", daemon=True)
         self._thread.start()
 
     def put(self, epoch: int, seq: int, entry: bytes) -> bool:
         """Queue the next entry; False when no more may wait, or nothing is applied any more."""
-        with self._news:
-            is_full = self._queued_bytes + len(entry) > CLUSTER_APPLY_BYTES.default
-            if self._has_failed or self._is_closing or (is_full and self._queue):
+        with self._counting:
+            queued = self._queued_bytes + len(entry)
+            is_full = queued > CLUSTER_APPLY_BYTES.default and self._queued_bytes > 0
+            if self._has_failed or self._is_closing or is_full:
                 return False
-            self._queue.append(((epoch, seq), entry))
-            self._queued_bytes += len(entry)
-            self._news.notify()
+            self._queued_bytes = queued
+            self._queue.put(((epoch, seq), entry))
         return True
 
     def whole_at(self, epoch: int, seq: int) -> None:
         """The copy that was taken is whole when this entry is applied: everything is synced then,
         and the position says so."""
-        with self._news:
-            self._whole_at = (epoch, seq)
-            self._news.notify()
+        self._whole_at = (epoch, seq)
+        self._queue.put(LOOK)
 
     def close(self) -> None:
         """Apply what is queued, then give everything back."""
-        with self._news:
+        with self._counting:
             self._is_closing = True
-            self._news.notify()
+            self._queue.put(None)
         self._thread.join()
         self._files.close()
         self._position.close()
@@ -84,8 +87,9 @@ class Applier:
         try:
             # A catalogue without a row is one, too: without a file a broker would refuse to start.
             self._files.rows()
-            while self._wait():
-                self._group()
+            while (first := self._queue.get()) is not None:
+                if not self._group(first):
+                    return
         except OperationFault as fault:
             self._give_up(f"{self.directory}: {fault}")
         except OperatorError as error:
@@ -95,45 +99,51 @@ class Applier:
         except Exception as error:
             self._give_up(f"{self.directory}: internal error while applying: {error!r}")
 
-    def _wait(self) -> bool:
-        """Whether there is something to do."""
-        with self._news:
-            while not self._queue and not self._is_closing and not self._becomes_whole():
-                self._news.wait()
-            return bool(self._queue) or self._becomes_whole()
-
     def _becomes_whole(self) -> bool:
         return self._whole_at is not None and self._at >= self._whole_at
 
-    def _group(self) -> None:
+    def _group(self, item: tuple[Place, bytes] | None) -> bool:
+        """Apply `item` and what is behind it by now; False when nothing comes any more."""
         must_sync = False
         count = 0
-        while self._queue and count < CLUSTER_APPLY_ENTRIES.default:
-            place, entry = self._queue[0]
-            for one in decode(entry):
-                self._files.apply(one)
-                must_sync = must_sync or one.kind in MAKES_SAFE
-            self._files.commit()
-            self._at = place
-            count += 1
-            with self._news:
-                self._queue.popleft()
-                self._queued_bytes -= len(entry)
-                is_whole_now = self._becomes_whole()
-            if is_whole_now:
+        while item is not None:
+            place, entry = item
+            if entry:
+                must_sync = self._apply(entry) or must_sync
+                self._at = place
+                count += 1
+            if self._becomes_whole() or count >= CLUSTER_APPLY_ENTRIES.default:
+                break
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
                 break
         if self._becomes_whole():
             self._files.sync_all()
             self._is_whole = True
             self._whole_at = None
             must_sync = True
+        elif count == 0:
+            return item is not None
         self._position.write(*self._at, self._is_whole, must_sync)
         self._told(*self._at)
+        return item is not None
+
+    def _apply(self, entry: bytes) -> bool:
+        """Whether somebody may wait for it to be safe."""
+        must_sync = False
+        for one in decode(entry):
+            self._files.apply(one)
+            must_sync = must_sync or one.kind in MAKES_SAFE
+        self._files.commit()
+        with self._counting:
+            self._queued_bytes -= len(entry)
+        return must_sync
 
     def _give_up(self, words: str) -> None:
-        with self._news:
+        with self._counting:
             self._has_failed = True
-            self._queue.clear()
+            self._queue = SimpleQueue()
             self._queued_bytes = 0
         with suppress(OSError):
             # What it has is not known any more; the handles are given back all the same.

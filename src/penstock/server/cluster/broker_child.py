@@ -37,7 +37,6 @@ from penstock.server.cluster.pipe import (
 )
 from penstock.server.cluster.spawn import spawn_child
 
-READ_BYTES: Final = 1 << 18
 PATIENCE_S: Final = 10.0
 """From the end of its pipe to that of the process."""
 
@@ -45,8 +44,8 @@ PATIENCE_S: Final = 10.0
 class ChildEvents:
     """What a broker has to say; the member's."""
 
-    def recorded(self, payload: bytes) -> None:
-        """Its next entry."""
+    def recorded(self, payloads: list[bytes]) -> None:
+        """Its next entries."""
         raise NotImplementedError
 
     def synced(self, count: int) -> None:
@@ -77,6 +76,20 @@ class ChildEvents:
         raise NotImplementedError
 
 
+class PipeEnd(asyncio.Protocol):
+    """What the loop watches for the pipe. over: when it has ended."""
+
+    def __init__(self, child: "BrokerChild") -> None:
+        self.child = child
+        self.over: asyncio.Future[None] = child.loop.create_future()
+
+    def data_received(self, data: bytes) -> None:
+        self.child.received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.over.set_result(None)
+
+
 class BrokerChild:
     """One process. is_warm: it has imported everything; is_started, is_stopping: it was told to."""
 
@@ -87,7 +100,7 @@ class BrokerChild:
         self.process, self.sock = spawn_child(pass_fds=handles)
         self.sock.setblocking(False)
         self.frames = FrameReader()
-        self.writer: asyncio.StreamWriter | None = None
+        self.transport: asyncio.Transport | None = None
         self.unsent: list[bytes] = []
         self.is_warm = False
         self.is_started = False
@@ -98,18 +111,14 @@ class BrokerChild:
         self.task = self.loop.create_task(self._run())
 
     async def _run(self) -> None:
-        reader, self.writer = await asyncio.open_connection(sock=self.sock, limit=READ_BYTES)
-        self.writer.write(b"".join(self.unsent))
-        self.unsent.clear()
+        pipe = PipeEnd(self)
+        self.transport, _ = await self.loop.create_unix_connection(lambda: pipe, sock=self.sock)
         try:
-            while data := await reader.read(READ_BYTES):
-                for kind, payload in self.frames.feed(data):
-                    self._take(kind, payload)
-        except (OSError, PipeFault):
-            # It is of no use any more; that it ends is what counts.
-            self.process.kill()
+            self.transport.write(b"".join(self.unsent))
+            self.unsent.clear()
+            await pipe.over
         finally:
-            self.writer.close()
+            self.transport.close()
         code = await self.loop.run_in_executor(None, self._wait)
         self.events.ended(code == 0 and self.is_stopping and not self.is_deposed)
 
@@ -120,14 +129,34 @@ class BrokerChild:
             self.process.kill()
             return self.process.wait()
 
+    def received(self, data: bytes) -> None:
+        """The pipe has something to say. Entries that came together are told together."""
+        assert self.transport is not None, "it is what has received"
+        entries: list[bytes] = []
+        try:
+            for kind, payload in self.frames.feed(data):
+                if kind == ENTRY:
+                    entries.append(payload)
+                    continue
+                self._tell(entries)
+                self._take(kind, payload)
+            self._tell(entries)
+        except PipeFault:
+            # It is of no use any more; that it ends is what counts.
+            self.process.kill()
+            self.transport.abort()
+
+    def _tell(self, entries: list[bytes]) -> None:
+        if entries and not self.is_deposed:
+            self.events.recorded(entries[:])
+        entries.clear()
+
     def _take(self, kind: int, payload: bytes) -> None:
         if self.is_deposed:
             # Nobody may believe it any more.
             return
         if kind == WARM:
             self.is_warm = True
-        elif kind == ENTRY:
-            self.events.recorded(payload)
         elif kind == DONE:
             self.events.synced(count_of(payload))
         elif kind == MARKED:
@@ -142,10 +171,10 @@ class BrokerChild:
             self.events.mirrored(count_of(payload) > 0)
 
     def _send(self, data: bytes) -> None:
-        if self.writer is None:
+        if self.transport is None:
             self.unsent.append(data)
         else:
-            self.writer.write(data)
+            self.transport.write(data)
 
     def start(self, config: Config, inherited: dict[str, int]) -> None:
         """Open the data directory and serve."""

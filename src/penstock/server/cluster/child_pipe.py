@@ -163,6 +163,9 @@ class ChildPipe:
                         self._take(kind, payload)
                 except PipeFault as fault:
                     self.end(str(fault))
+                if len(data) < RECEIVE_BYTES:
+                    # What comes later is told of by the poller, the end as well.
+                    break
         if found:
             self.on_news()
         return found

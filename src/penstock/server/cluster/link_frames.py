@@ -100,13 +100,39 @@ def frame(kind: int, payload: bytes = b"") -> bytes:
     return _HEAD.pack(len(payload) + 1, kind) + payload
 
 
-def read_head(head: bytes, *, is_welcome: bool) -> tuple[int, int]:
+def read_head(head: bytes | bytearray, *, is_welcome: bool) -> tuple[int, int]:
     """Kind, and bytes of the payload. is_welcome: HELLO is over. Raises: LinkFault."""
     size, kind = _HEAD.unpack(head)
     bound = CLUSTER_LINK_FRAME_BYTES.default if is_welcome else HELLO_BYTES
     if not 1 <= size <= bound:
         raise LinkFault(f"sends a frame of {size} bytes, and {bound} are allowed")
     return kind, size - 1
+
+
+class FrameReader:
+    """Cuts what a peer that was welcomed sends into frames."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Frames that are whole by now: kind and payload. Raises: LinkFault."""
+        held = self._held
+        held += data
+        found: list[tuple[int, bytes]] = []
+        at = 0
+        while len(held) - at >= HEAD_BYTES:
+            begin = at + HEAD_BYTES
+            kind, size = read_head(held[at:begin], is_welcome=True)
+            if len(held) - begin < size:
+                break
+            at = begin + size
+            found.append((kind, bytes(memoryview(held)[begin:at])))
+        if at > 0:
+            del held[:at]
+        return found
 
 
 def packed(number: int, payload: bytes) -> bytes:

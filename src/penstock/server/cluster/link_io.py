@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -45,12 +46,64 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+class LinkReader(asyncio.StreamReader):
+    """A stream that can be passed on: what comes is then taken where it is received, without a
+    task that has to be woken for it.
+
+    unread: bytes received and not read; who reads counts them down, see LinkConnection.
+    """
+
+    def __init__(self) -> None:
+        self._loop_here = asyncio.get_running_loop()
+        super().__init__(limit=READER_BYTES, loop=self._loop_here)
+        self.unread = 0
+        self._take: Callable[[bytes], None] | None = None
+        self._over: asyncio.Future[None] | None = None
+
+    async def pass_on(self, take: Callable[[bytes], None]) -> None:
+        """Call `take` with everything that comes, until the stream ends.
+
+        Raises: what `take` raises, and nothing is taken any more; OSError."""
+        rest = await self.readexactly(self.unread)
+        if self.at_eof():
+            take(rest)
+            return
+        over = self._over = self._loop_here.create_future()
+        self._take = take
+        if rest:
+            self.feed_data(rest)
+        await over
+
+    def feed_data(self, data: bytes) -> None:
+        """Called by the transport."""
+        if self._take is None or self._over is None:
+            self.unread += len(data)
+            super().feed_data(data)
+        elif not self._over.done():
+            try:
+                self._take(data)
+            except Exception as fault:
+                self._over.set_exception(fault)
+
+    def feed_eof(self) -> None:
+        """Called by the transport."""
+        super().feed_eof()
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    def set_exception(self, exc: Exception) -> None:
+        """Called by the transport."""
+        super().set_exception(exc)
+        if self._over is not None and not self._over.done():
+            self._over.set_exception(exc)
+
+
 class LinkConnection:
     """Frames over one connection. `write` never waits; `drain` does."""
 
     __slots__ = ("reader", "writer")
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: LinkReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
 
@@ -61,8 +114,12 @@ class LinkConnection:
 
     async def read(self, *, is_welcome: bool = True) -> tuple[int, bytes]:
         """The next frame. Raises: LinkFault; OSError; IncompleteReadError."""
-        kind, size = read_head(await self.reader.readexactly(HEAD_BYTES), is_welcome=is_welcome)
-        return kind, await self.reader.readexactly(size) if size else b""
+        reader = self.reader
+        kind, size = read_head(await reader.readexactly(HEAD_BYTES), is_welcome=is_welcome)
+        reader.unread -= HEAD_BYTES
+        payload = await reader.readexactly(size) if size else b""
+        reader.unread -= size
+        return kind, payload
 
     def write(self, kind: int, payload: bytes = b"") -> None:
         self.writer.write(frame(kind, payload))
@@ -91,9 +148,13 @@ async def dial(
     Raises: LinkFault; OSError; EOFError; ValueError for an address that is none."""
     host, port = split_address(address)
     async with asyncio.timeout(HANDSHAKE_S):
-        reader, writer = await asyncio.open_connection(
-            host, port, limit=READER_BYTES, ssl=None if tls is None else tls.dialling
+        loop = asyncio.get_running_loop()
+        reader = LinkReader()
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.create_connection(
+            lambda: protocol, host, port, ssl=None if tls is None else tls.dialling
         )
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         connection = LinkConnection(reader, writer)
         try:
             hello = Hello(

@@ -22,11 +22,12 @@ from penstock.server.cluster.link_frames import (
     PROBE,
     REPLICATION,
     TAKEN,
+    FrameReader,
     Hello,
     LinkFault,
     frame,
 )
-from penstock.server.cluster.link_io import READER_BYTES, Client, LinkConnection, dial, greet
+from penstock.server.cluster.link_io import Client, LinkConnection, LinkReader, dial, greet
 from penstock.server.cluster.link_tls import HANDSHAKE_S, LinkTls, dial_words
 from penstock.server.net.listener import open_socket
 
@@ -84,8 +85,9 @@ class Peer:
         self.heard_at = 0.0
         self.task = asyncio.create_task(self._run())
 
-    def send(self, kind: int, payload: bytes = b"") -> bool:
-        """False: there is no link, or there was one and the peer falls behind."""
+    def queue(self, kind: int, payload: bytes = b"") -> bool:
+        """To be written by `flush`. False: there is no link, or there was one and the peer falls
+        behind."""
         if self.connection is None:
             return False
         data = frame(kind, payload)
@@ -95,8 +97,28 @@ class Peer:
             return False
         self.waiting.append(data)
         self.waiting_bytes += len(data)
-        self.wake.set()
         return True
+
+    def flush(self) -> None:
+        """Write what waits, at once as far as the socket has taken all of before."""
+        connection = self.connection
+        if not self.waiting or connection is None:
+            return
+        if connection.writer.transport.get_write_buffer_size() == 0:
+            data = self._next()
+            connection.writer.write(data)
+            self.waiting_bytes -= len(data)
+        if self.waiting:
+            self.wake.set()
+
+    def _next(self) -> bytes:
+        """The frames to be written next, as one piece."""
+        pieces = [self.waiting.popleft()]
+        size = len(pieces[0])
+        while self.waiting and size < _PIECES:
+            pieces.append(self.waiting.popleft())
+            size += len(pieces[-1])
+        return b"".join(pieces)
 
     async def _run(self) -> None:
         delay_s = RETRY_MIN_S
@@ -164,27 +186,28 @@ class Peer:
         while True:
             wake.clear()
             while self.waiting:
-                pieces = [self.waiting.popleft()]
-                size = len(pieces[0])
-                while self.waiting and size < _PIECES:
-                    pieces.append(self.waiting.popleft())
-                    size += len(pieces[-1])
-                connection.writer.write(b"".join(pieces))
+                data = self._next()
+                connection.writer.write(data)
                 await connection.drain()
-                self.waiting_bytes -= size
+                self.waiting_bytes -= len(data)
             await wake.wait()
 
     async def _read(self, connection: LinkConnection) -> None:
-        while True:
-            kind, payload = await connection.read()
+        frames = FrameReader()
+
+        def take(data: bytes) -> None:
             self.heard_at = time.monotonic()
-            if kind != BEAT and self.connection is connection:
-                self.links.events.received(self.name, kind, payload)
+            for kind, payload in frames.feed(data):
+                if kind != BEAT and self.connection is connection:
+                    self.links.events.received(self.name, kind, payload)
+
+        await connection.reader.pass_on(take)
 
     async def _beat(self) -> None:
         while True:
             if self.waiting_bytes == 0:
-                self.send(BEAT)
+                self.queue(BEAT)
+                self.flush()
             silent_s = time.monotonic() - self.heard_at
             if silent_s * 1000 > CLUSTER_LINK_SILENCE_MS.default:
                 raise LinkFault(f"has said nothing for {silent_s:.1f} s")
@@ -218,10 +241,10 @@ class Links:
     async def listen(self, host: str, port: int) -> int:
         """The port. Raises: OperatorError."""
         sock = open_socket(host, port)
-        self.server = await asyncio.start_server(
-            self._accepted,
+        loop = asyncio.get_running_loop()
+        self.server = await loop.create_server(
+            lambda: asyncio.StreamReaderProtocol(LinkReader(), self._accepted, loop=loop),
             sock=sock,
-            limit=READER_BYTES,
             ssl=None if self.tls is None else self.tls.accepting,
             ssl_handshake_timeout=None if self.tls is None else HANDSHAKE_S,
         )
@@ -240,8 +263,19 @@ class Links:
 
     def send(self, name: str, kind: int, payload: bytes = b"") -> bool:
         """False if it was not queued: the link is down, or goes down."""
+        is_queued = self.queue(name, kind, payload)
+        self.flush()
+        return is_queued
+
+    def queue(self, name: str, kind: int, payload: bytes = b"") -> bool:
+        """As `send`, to be written by the next `flush`: frames that go together are one piece."""
         peer = self.peers.get(name)
-        return peer is not None and peer.send(kind, payload)
+        return peer is not None and peer.queue(kind, payload)
+
+    def flush(self) -> None:
+        """Write what was queued for every peer."""
+        for peer in self.peers.values():
+            peer.flush()
 
     def linked(self) -> set[str]:
         """Peers to which there is a link."""
@@ -254,7 +288,8 @@ class Links:
 
     def send_all(self, kind: int, payload: bytes = b"") -> None:
         for peer in self.peers.values():
-            peer.send(kind, payload)
+            peer.queue(kind, payload)
+        self.flush()
 
     async def forward(
         self, name: str, address: str, client: Client, purpose: str = FORWARD
@@ -279,6 +314,7 @@ class Links:
             peer.connection.abort()
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert isinstance(reader, LinkReader), "the server makes no others"
         connection = LinkConnection(reader, writer)
         self.open.add(connection)
         try:

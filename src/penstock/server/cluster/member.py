@@ -146,6 +146,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.is_closing = False
         self.turns: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]]] = asyncio.Queue()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.role_seen = ("", 0, "")
         self.role_said = ""
 
     # -- beginning and end -------------------------------------------------------------------------
@@ -245,6 +246,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         while actions := self.member.take_actions():
             for action in actions:
                 self._carry_out(action)
+        self.links.flush()
         leading = self.member.leading
         if leading is not None and leading.is_mirrored:
             self._tell_nodes(leading)
@@ -255,7 +257,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         assert coordinator is not None, "it is there from the start"
         match action:
             case Send(peer, frame):
-                self.links.send(peer, MESSAGE, encode(frame))
+                self.links.queue(peer, MESSAGE, encode(frame))
             case Apply(entries):
                 self.disk.apply(entries)
             case Committed(epoch, seq):
@@ -406,9 +408,11 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             await asyncio.sleep(0.005)
         return False
 
-    def recorded(self, payload: bytes) -> None:
-        self.count += 1
-        self.member.append(payload, now_ms())
+    def recorded(self, payloads: list[bytes]) -> None:
+        self.count += len(payloads)
+        now = now_ms()
+        for payload in payloads:
+            self.member.append(payload, now)
         self.act()
 
     def synced(self, count: int) -> None:
@@ -622,6 +626,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
 
     def _say_role(self) -> None:
         member = self.member
+        role = (member.role, member.epoch, member.leader)
+        if role == self.role_seen:
+            return
+        self.role_seen = role
         words = f"{member.role} of epoch {member.epoch}"
         if member.role == "follower":
             words = f"follows node '{member.leader}' in epoch {member.epoch}"

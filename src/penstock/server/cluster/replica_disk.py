@@ -4,7 +4,6 @@ node leads, and it is lent to the broker while this one does."""
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from penstock.replication.operations import SYNC_FOLDER, Operation, encode
 from penstock.replication.positions import Entry, Position
 from penstock.replication.state import MemberState
 from penstock.server.cluster.applier import Applier
+from penstock.server.cluster.disk_worker import DiskWorker
 from penstock.server.cluster.member_files import write_state
 from penstock.server.cluster.position import PositionFile
 from penstock.server.cluster.resync import ResyncReport, run_resync
@@ -54,7 +54,7 @@ class ReplicaDisk:
         self.last = Position(0, 0)
         self.done = Position(0, 0)
         self.has_room = asyncio.Event()
-        self.worker = ThreadPoolExecutor(1, "member-disk")
+        self.worker = DiskWorker("member-disk")
         self.synced: Position | None = None
         self.is_writing = False
         self.is_copy_over = True
@@ -107,10 +107,7 @@ class ReplicaDisk:
         self._work(lambda: write_state(self.path, state), lambda: self.events.persisted(number))
 
     def _work(self, job: Callable[[], None], then: Callable[[], None]) -> None:
-        def ended(done: "asyncio.Future[None]") -> None:
-            if done.cancelled():
-                return
-            fault = done.exception()
+        def ended(fault: Exception | None) -> None:
             if fault is None:
                 then()
             elif isinstance(fault, OSError):
@@ -118,7 +115,7 @@ class ReplicaDisk:
             else:
                 raise fault
 
-        self.loop.run_in_executor(self.worker, job).add_done_callback(ended)
+        self.worker.submit(job, ended)
 
     # -- leading -------------------------------------------------------------------------------
 
@@ -201,7 +198,7 @@ class ReplicaDisk:
         """Finish what is under way and let go. Raises: OSError."""
         self.stop_copy()
         await self._shut_applier()
-        await self.loop.run_in_executor(None, self.worker.shutdown)
+        await self.loop.run_in_executor(None, self.worker.close)
         if self.directory is not None:
             self.directory.close()
             self.directory = None
