@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.replication.actions import AskMark, Committed, Send, Serve, ServeResync
-from penstock.replication.config import ALL, ClusterConfig, agreed_seq, is_majority
+from penstock.replication.config import ALL, ClusterConfig, agreed_seq, majority
 from penstock.replication.frames import RESYNC, STREAM, WAIT, Ack, Attach, Attached, Entries
 from penstock.replication.replica import Replica
 from penstock.replication.timing import Bounds, Timing
@@ -467,12 +467,14 @@ class Leading:
 
     def has_quorum(self, now_ms: int) -> bool:
         """Whether a majority of voters has been heard lately."""
-        heard = [
-            name
-            for name, one in self.progress.items()
-            if now_ms - one.heard_ms <= self.timing.quorum_ms
-        ]
-        return is_majority(self.config, [*heard, self.replica.name])
+        # Asked before each event: one that is heard is counted without a list of all.
+        voters = self.config.voters
+        since_ms = now_ms - self.timing.quorum_ms
+        left = majority(len(voters)) - (self.replica.name in voters)
+        for name, one in self.progress.items():
+            if one.heard_ms >= since_ms and name in voters:
+                left -= 1
+        return left <= 0
 
     def local_began(self, now_ms: int) -> None:
         """The leader's own disk has something to do again."""

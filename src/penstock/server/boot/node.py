@@ -4,7 +4,6 @@ import asyncio
 import gc
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -39,6 +38,7 @@ from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.machine import SystemChance
 from penstock.server.machine.password_thread import PasswordThread
 from penstock.server.machine.probe import SystemProbe
+from penstock.server.machine.settle import settle_process
 from penstock.server.net.listener import Listener, raise_limit
 from penstock.server.net.poller import make_poller
 from penstock.server.net.sockets import SocketShell
@@ -100,9 +100,6 @@ HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 DRAIN_S = 2.0
 RELOADED = "the certificates of TLS were read again, and are shown to new connections"
 NS_PER_MS = 1_000_000
-COLLECTIONS = (10_000, 5, 20_000)
-"""How many new objects the collector looks at in one go, 50,000 at most, which takes some
-milliseconds; at all of them as seldom as can be."""
 CLIENTS = "clients"
 TLS_CLIENTS = "tls_clients"
 FORWARDED = "forwarded"
@@ -509,12 +506,3 @@ async def serve(
     await node.stop()
     if node.failure is not None:
         raise node.failure
-
-
-def settle_process() -> None:
-    """For a process that is one broker, when it is ready, and not for one that a node lives in.
-    What is alive now stays: collections need not look at it again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTIONS)
-    sys.setswitchinterval(0.0005)

@@ -17,7 +17,7 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.store.mirrors import MemberLink, MirrorNode
 from penstock.server.boot.log_lines import log_of
-from penstock.server.boot.node import MakeTokens, Node, settle_process
+from penstock.server.boot.node import MakeTokens, Node
 from penstock.server.cluster.child_pipe import ChildPipe, PipeEnded
 from penstock.server.cluster.pipe import (
     COUNT,
@@ -38,6 +38,7 @@ from penstock.server.cluster.pipe import (
 from penstock.server.cluster.recorded_files import RecordedFiles
 from penstock.server.cluster.recorder import Recorder
 from penstock.server.machine.clock import SystemClock
+from penstock.server.machine.settle import settle_process
 from penstock.server.net.listener import raise_limit
 
 TICK_S = 0.5

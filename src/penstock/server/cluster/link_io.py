@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, SupportsIndex
 
 import msgspec
 
@@ -74,8 +74,9 @@ class LinkReader(asyncio.StreamReader):
             self.feed_data(rest)
         await over
 
-    def feed_data(self, data: bytes) -> None:
-        """Called by the transport."""
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        """Called by the transport, with bytes."""
+        assert isinstance(data, bytes), "transports give nothing else"
         if self._take is None or self._over is None:
             self.unread += len(data)
             super().feed_data(data)

@@ -26,6 +26,7 @@ from penstock.server.control.control_client import cluster_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.machine import SystemChance
+from penstock.server.machine.settle import settle_process
 from penstock.server.net.listener import raise_limit
 
 
@@ -58,6 +59,7 @@ async def serve_member(config: Config, announce: Callable[[MemberNode], None]) -
         await node.start(CoordinatorThread(store, settings.name, node.me.boot_id, node))
         await control.start()
         announce(node)
+        settle_process()
         if management is not None:
             management.start()
         await node.over.wait()

@@ -14,6 +14,7 @@ from penstock.server.cluster.admission import Self
 from penstock.server.cluster.link_frames import (
     HELLO_BYTES,
     MESSAGE,
+    FrameReader,
     Hello,
     LinkFault,
     frame,
@@ -21,7 +22,7 @@ from penstock.server.cluster.link_frames import (
     read_head,
     unpacked,
 )
-from penstock.server.cluster.link_io import LinkConnection, split_address
+from penstock.server.cluster.link_io import LinkConnection, LinkReader, split_address
 from penstock.server.cluster.link_tls import LinkTls, load_tls
 from penstock.server.cluster.links import LinkEvents, Links
 from tests.unit.server.wire import until
@@ -211,3 +212,61 @@ def test_files_of_tls_that_are_none_are_refused(tmp_path: Path) -> None:
         load_tls(a_pem, str(tmp_path / "b.key"), ca)
     with pytest.raises(OperatorError, match="no authority"):
         load_tls(a_pem, str(tmp_path / "a.key"), str(tmp_path / "a.key"))
+
+
+def test_frames_are_cut_wherever_reads_end() -> None:
+    sent = [(MESSAGE, b"abc"), (9, b""), (MESSAGE, bytes(5000))]
+    data = b"".join(frame(kind, payload) for kind, payload in sent)
+    for step in (1, 4, 7, 5003, len(data)):
+        reader = FrameReader()
+        found = []
+        for at in range(0, len(data), step):
+            found += reader.feed(data[at : at + step])
+        assert found == sent
+    with pytest.raises(LinkFault, match="are allowed"):
+        FrameReader().feed(data + bytes(5))
+
+
+async def test_what_came_before_a_stream_is_passed_on_is_taken_first() -> None:
+    reader = LinkReader()
+    reader.feed_data(frame(MESSAGE, b"hello") + b"be")
+    link = LinkConnection(reader, None)  # type: ignore[arg-type]  # nothing is written
+    assert await link.read() == (MESSAGE, b"hello")
+    taken: list[bytes] = []
+    passing = asyncio.create_task(reader.pass_on(taken.append))
+    await asyncio.sleep(0)
+    reader.feed_data(b"hind")
+    assert b"".join(taken) == b"behind", "at once, without another turn of the loop"
+    reader.feed_eof()
+    await passing
+
+
+async def test_a_fault_in_what_was_taken_ends_a_passed_on_stream() -> None:
+    reader = LinkReader()
+    taken: list[bytes] = []
+
+    def take(data: bytes) -> None:
+        taken.append(data)
+        raise LinkFault("sends junk")
+
+    passing = asyncio.create_task(reader.pass_on(take))
+    await asyncio.sleep(0)
+    reader.feed_data(b"1")
+    reader.feed_data(b"2")
+    with pytest.raises(LinkFault, match="junk"):
+        await passing
+    assert taken == [b"1"]
+
+
+async def test_frames_that_are_queued_leave_with_the_next_flush_in_their_order() -> None:
+    a, b = End("a"), End("b")
+    await joined(a, b)
+    await until(lambda: a.book.up and b.book.up)
+    assert a.links.queue("b", MESSAGE, b"1") and a.links.queue("b", MESSAGE, b"2")
+    peer = a.links.peers["b"]
+    assert len(peer.waiting) == 2 and not a.links.queue("nobody", MESSAGE)
+    assert a.links.send("b", MESSAGE, b"3")
+    assert peer.waiting_bytes == 0, "written before the loop has its turn"
+    await until(lambda: len(b.book.frames) == 3)
+    assert [payload for _, _, payload in b.book.frames] == [b"1", b"2", b"3"]
+    await close(a, b)
