@@ -1,6 +1,7 @@
 """One connection between members: dialled or accepted, greeted, and its frames."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, SupportsIndex
@@ -107,6 +108,11 @@ class LinkConnection:
     def __init__(self, reader: LinkReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        sock = writer.get_extra_info("socket")
+        if sock is not None:
+            # asyncio does so only where the socket was made for TCP by name, which one that was
+            # accepted is not: a small frame would wait 40 ms for an acknowledgement of the last.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     @property
     def certified(self) -> str | None:
