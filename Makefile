@@ -196,11 +196,11 @@ bench-smoke: $(RUN)/.stamp
 attack: $(RUN)/.stamp
 	$(RUN)/bin/python bench/outside/attack.py $(ATTACK_ARGS)
 
-# Three minutes of each kind of kill, stop, partition and etcd that is away, then NEMESES rounds of
+# Three minutes of each kind of kill, stop, partition, etcd, disk and clock, then NEMESES rounds of
 # all of them, each with a seed of its own. Root, iproute2 and an etcd.
 NEMESES ?= 2
 cluster-nemeses: $(TEST)/.stamp
-	for kind in $$(seq 1 15); do \
+	for kind in $$(seq 1 25); do \
 		$(TEST)/bin/python -m tests.cluster.nemeses --seconds 180 --alone $$kind || exit 1; \
 	done
 	for seed in $$(seq 1 $(NEMESES)); do \

@@ -50,13 +50,14 @@ class Namespaces:
         run("ip", "link", "add", f"{self.tag}br", "type", "bridge")
         run("ip", "addr", "add", f"{self.net}.{BRIDGE_END}/24", "dev", f"{self.tag}br")
         run("ip", "link", "set", f"{self.tag}br", "up")
-        for end, name in enumerate((*rig.nodes, "etcd"), start=11):
+        for end, name in enumerate((*rig.nodes, *(one.name for one in rig.etcds)), start=11):
             self._make(name, f"{self.net}.{end}")
         for name, node in rig.nodes.items():
             node.host = self.addresses[name]
             node.prefix = ("ip", "netns", "exec", self.tag + name)
-        rig.etcd_host = self.addresses["etcd"]
-        rig.etcd_prefix = ("ip", "netns", "exec", f"{self.tag}etcd")
+        for etcd in rig.etcds:
+            etcd.host = self.addresses[etcd.name]
+            etcd.prefix = ("ip", "netns", "exec", self.tag + etcd.name)
         config = Path(rig.folder / "users.toml")
         config.write_text(USERS)
         rig.options = (*rig.options, "--config", str(config))
@@ -82,6 +83,11 @@ class Namespaces:
     def cut(self, one: str, other: str) -> None:
         self.cut_one_way(one, other)
         self.cut_one_way(other, one)
+
+    def cut_etcd(self, node: str) -> None:
+        """`node` from all of etcd."""
+        for etcd in self.rig.etcds:
+            self.cut(node, etcd.name)
 
     def heal(self) -> None:
         for sender, receiver in self.cuts:

@@ -1,12 +1,14 @@
-"""Three nodes in networks of their own, real clients of a queue, a mirrored one and a stream, and
-one trouble after the other, by a seed.
+"""Nodes and etcds in networks of their own, with disks and clocks of their own, real clients of a
+queue, a mirrored one and a stream, and one trouble after the other, by a seed.
 
     python -m tests.cluster.nemeses --seconds 180 --seed 1
     python -m tests.cluster.nemeses --seconds 180 --kinds cut_leader,flap
     python -m tests.cluster.nemeses --seconds 180 --alone 3     # the third kind, and no other
+    python -m tests.cluster.nemeses --seconds 180 --nodes 5
 
 Exit status 1 when anything was lost, invented, out of order, or did not come back. Histories and
-logs stay in the directory that is printed then. Needs root, iproute2, an etcd.
+logs stay in the directory that is printed then. Needs root, iproute2, loop devices, a C compiler,
+and an etcd.
 """
 
 import argparse
@@ -25,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from penstock.demo.cluster_rig import ClusterRig
 from tests.cluster.load import Load, command
+from tests.cluster.machines import Machines
 from tests.cluster.namespaces import Namespaces, may_make_networks
 
 TROUBLE_S: Final = (2.0, 12.0)
@@ -34,9 +37,12 @@ REST_S: Final = (1.0, 4.0)
 class Nemesis:
     """One of the kinds at a time. Every method makes trouble, waits, and ends it."""
 
-    def __init__(self, rig: ClusterRig, spaces: Namespaces, chance: random.Random) -> None:
+    def __init__(
+        self, rig: ClusterRig, spaces: Namespaces, machines: Machines, chance: random.Random
+    ) -> None:
         self.rig = rig
         self.spaces = spaces
+        self.machines = machines
         self.chance = chance
         self.began = time.monotonic()
 
@@ -97,15 +103,16 @@ class Nemesis:
     def cut_leader_whole(self) -> None:
         leader, others = self.names()
         self.say(f"{leader} is cut off from all, etcd too")
-        for other in (*others, "etcd"):
+        for other in others:
             self.spaces.cut(leader, other)
+        self.spaces.cut_etcd(leader)
         self._heal()
 
     def cut_etcd(self) -> None:
         """From the leader alone."""
         leader, _ = self.names()
         self.say(f"etcd is cut off from {leader}")
-        self.spaces.cut(leader, "etcd")
+        self.spaces.cut_etcd(leader)
         self._heal()
 
     def cut_follower(self) -> None:
@@ -159,18 +166,97 @@ class Nemesis:
         self.rig.ask(leader, {"op": "cluster_move", "name": other})
         self.rig.await_serving(leader)
 
+    def kill_one_etcd(self) -> None:
+        """Of three: the others go on."""
+        one = self.chance.choice(self.rig.etcds)
+        self.say(f"kill -9 of {one.name}, then of the leader")
+        self.rig.kill_one_etcd(one)
+        time.sleep(self.chance.uniform(0, 2))
+        leader, _ = self.names()
+        self.rig.kill(leader)
+        self.rig.await_serving(leader)
+        self.rig.start_one_etcd(one)
+        self.rig.start(leader)
+
+    def power_leader(self) -> None:
+        self._power(self.names()[0])
+
+    def power_follower(self) -> None:
+        self._power(self.chance.choice(self.names()[1]))
+
+    def power_all(self) -> None:
+        self._power(*self.rig.nodes)
+
+    def _power(self, *names: str) -> None:
+        """What was not synced is gone."""
+        self.say(f"the power of {', '.join(names)} is cut")
+        for name in names:
+            self.machines.cut_power(name)
+        self.wait()
+        for name in names:
+            self.machines.boot(name)
+
+    def full_leader(self) -> None:
+        self._fill(self.names()[0])
+
+    def full_follower(self) -> None:
+        self._fill(self.chance.choice(self.names()[1]))
+
+    def _fill(self, name: str) -> None:
+        self.say(f"the disk of {name} is full")
+        self.machines.fill(name)
+        self.wait()
+        self.machines.empty(name)
+        # Whoever could not write has ended, with a sentence, and is started by its supervisor.
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            for ended in self.machines.revive():
+                self.say(f"{ended} had ended: {self.machines.last_words(ended)}")
+            time.sleep(0.2)
+
+    def stall_leader(self) -> None:
+        self._stall(self.names()[0])
+
+    def stall_follower(self) -> None:
+        self._stall(self.chance.choice(self.names()[1]))
+
+    def _stall(self, name: str) -> None:
+        self.say(f"the disk of {name} stands still")
+        with self.machines.stalled(name):
+            time.sleep(self.chance.uniform(2, 20))
+
+    def clock_leader(self) -> None:
+        self._clock(self.names()[0])
+
+    def clock_follower(self) -> None:
+        self._clock(self.chance.choice(self.names()[1]))
+
+    def _clock(self, name: str) -> None:
+        """And its links are made anew meanwhile."""
+        hours = self.chance.choice((-1, 1))
+        self.say(f"the clock of {name} jumps by {hours:+} h")
+        self.machines.set_clock(name, hours)
+        self.wait()
+        other = next(one for one in self.rig.nodes if one != name)
+        self.spaces.cut(name, other)
+        time.sleep(1)
+        self.spaces.heal()
+        self.wait()
+        self.machines.set_clock(name, 0)
+
 
 KINDS: Final = (
     "kill_leader", "kill_follower", "kill_two", "kill_all", "pause_leader", "pause_follower",
     "cut_leader", "cut_leader_whole", "cut_etcd", "cut_follower", "one_way", "flap", "etcd_down",
-    "etcd_down_and_kill", "move",
+    "etcd_down_and_kill", "move", "kill_one_etcd", "power_leader", "power_follower", "power_all",
+    "full_leader", "full_follower", "stall_leader", "stall_follower", "clock_leader",
+    "clock_follower",
 )  # fmt: skip
 
 
-def storm(rig: ClusterRig, spaces: Namespaces, seed: int, seconds: float, kinds: list[str]) -> None:
+def storm(nemesis: Nemesis, seed: int, seconds: float, kinds: list[str]) -> None:
     """Raises: AssertionError, OperatorError."""
-    chance = random.Random(seed)
-    nemesis = Nemesis(rig, spaces, chance)
+    rig, chance = nemesis.rig, nemesis.chance
     counts: Counter[str] = Counter()
     command(rig, rig.await_serving(), "policies", "set", "ha", "^mirrored", '{"ha-mode": "all"}')
     loads = [
@@ -205,6 +291,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--etcds", type=int, default=3)
     parser.add_argument("--alone", type=int, default=0, help=f"1..{len(KINDS)}")
     asked = parser.parse_args()
     if asked.alone:
@@ -213,15 +301,18 @@ def main() -> int:
         print("needs root and `ip netns` (iproute2)")
         return 2
     folder = Path(tempfile.mkdtemp(prefix="penstock-storm-"))
-    rig = ClusterRig(folder)
+    rig = ClusterRig(folder, "abcdefg"[: asked.nodes], etcd_count=asked.etcds)
     spaces = Namespaces(rig, os.getpid() % 256)
+    machines = Machines(rig)
     try:
+        machines.open()
         rig.start_etcd()
         for name in rig.nodes:
             rig.start(name)
         rig.await_serving()
         rig.await_whole()
-        storm(rig, spaces, asked.seed, asked.seconds, asked.kinds.split(","))
+        nemesis = Nemesis(rig, spaces, machines, random.Random(asked.seed))
+        storm(nemesis, asked.seed, asked.seconds, asked.kinds.split(","))
     except BaseException:
         print(f"logs and histories: {folder}")
         raise
@@ -229,6 +320,7 @@ def main() -> int:
         spaces.heal()
         rig.close()
         spaces.close()
+        machines.close()
     shutil.rmtree(folder, ignore_errors=True)
     return 0
 

@@ -70,6 +70,13 @@ class CutDisk:
         finally:
             os.close(handle)
 
+    def freeze(self) -> None:
+        """Whoever writes or syncs waits until `thaw`."""
+        _run("fsfreeze", "-f", str(self.path))
+
+    def thaw(self) -> None:
+        _run("fsfreeze", "-u", str(self.path))
+
     def unmount(self) -> None:
         _run("umount", str(self.path))
 

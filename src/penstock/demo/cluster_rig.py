@@ -67,9 +67,40 @@ class Node:
         self.options: tuple[str, ...] = ()
 
 
+class Etcd:
+    """One etcd. host: its address; port: of its clients; peer_port: of the others; process: None
+    while it is stopped; prefix: what its command begins with."""
+
+    def __init__(self, name: str, port: int, peer_port: int, folder: Path) -> None:
+        self.name = name
+        self.port = port
+        self.peer_port = peer_port
+        self.data = folder / name
+        self.log = folder / f"{name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.host = HOST
+        self.prefix: tuple[str, ...] = ()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def peer(self) -> str:
+        return f"http://{self.host}:{self.peer_port}"
+
+    def is_healthy(self) -> bool:
+        """Whether it answers, as one of a majority."""
+        try:
+            with urllib.request.urlopen(f"{self.endpoint}/health", timeout=2) as answer:
+                return bool(json.load(answer).get("health") == "true")
+        except (OSError, urllib.error.URLError, ValueError):
+            return False
+
+
 class ClusterRig:
     """folder: where everything is; names: of the nodes; port: chooses a free one; options: of the
-    command line of every node."""
+    command line of every node; etcd_count: members of the etcd."""
 
     def __init__(
         self,
@@ -78,17 +109,17 @@ class ClusterRig:
         etcd: str = "",
         options: tuple[str, ...] = (),
         port: Callable[[], int] = free_port,
+        etcd_count: int = 1,
     ) -> None:
         """Raises: OperatorError if there is no etcd."""
         self.folder = folder
         self.program = find_etcd(etcd)
         self.options = options
         self.python = sys.executable
-        self.etcd_port = port()
-        self.etcd_peer_port = port()
-        self.etcd_host = HOST
-        self.etcd_prefix: tuple[str, ...] = ()
-        self.etcd: subprocess.Popen[bytes] | None = None
+        self.etcds = [
+            Etcd("etcd" if etcd_count == 1 else f"etcd{number}", port(), port(), folder)
+            for number in range(1, etcd_count + 1)
+        ]
         self.nodes = {name: Node(name, port(), port(), folder) for name in names}
         self.is_safe = find_spec("cryptography") is not None
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,7 +140,8 @@ class ClusterRig:
 
     @property
     def endpoint(self) -> str:
-        return f"http://{self.etcd_host}:{self.etcd_port}"
+        """Of all etcds, joined by commas."""
+        return ",".join(one.endpoint for one in self.etcds)
 
     def places(self) -> list[tuple[str, int]]:
         """Where clients come in."""
@@ -118,35 +150,48 @@ class ClusterRig:
     # -- etcd --------------------------------------------------------------------------------------
 
     def start_etcd(self) -> None:
-        """Returns when it answers. Raises: OperatorError."""
-        peer = f"http://{self.etcd_host}:{self.etcd_peer_port}"
-        with (self.folder / "etcd.log").open("ab") as log:
-            self.etcd = subprocess.Popen(
+        """Returns when all of it answers. Raises: OperatorError."""
+        for one in self.etcds:
+            self.start_one_etcd(one)
+        end = time.monotonic() + START_S
+        for one in self.etcds:
+            while not one.is_healthy():
+                if time.monotonic() > end or (one.process and one.process.poll() is not None):
+                    raise OperatorError(f"etcd does not start; see {one.log}")
+                time.sleep(0.05)
+
+    def start_one_etcd(self, one: Etcd) -> None:
+        """Returns at once."""
+        if one.process is not None:
+            return
+        members = ",".join(f"{other.name}={other.peer}" for other in self.etcds)
+        with one.log.open("ab") as log:
+            one.process = subprocess.Popen(
                 [
-                    *(*self.etcd_prefix, self.program),
-                    *("--name", "one", "--data-dir", str(self.folder / "etcd")),
-                    *("--listen-client-urls", self.endpoint),
-                    *("--advertise-client-urls", self.endpoint),
-                    *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
-                    *("--initial-cluster", f"one={peer}"),
+                    *(*one.prefix, self.program),
+                    *("--name", one.name, "--data-dir", str(one.data)),
+                    *("--listen-client-urls", one.endpoint),
+                    *("--advertise-client-urls", one.endpoint),
+                    *("--listen-peer-urls", one.peer, "--initial-advertise-peer-urls", one.peer),
+                    *("--initial-cluster", members),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
-        end = time.monotonic() + START_S
-        while time.monotonic() < end and self.etcd.poll() is None:
-            try:
-                with urllib.request.urlopen(f"{self.endpoint}/health", timeout=2) as answer:
-                    if json.load(answer).get("health") == "true":
-                        return
-            except (OSError, urllib.error.URLError, ValueError):
-                time.sleep(0.05)
-        raise OperatorError(f"etcd does not start; see {self.folder / 'etcd.log'}")
 
     def stop_etcd(self) -> None:
-        _end(self.etcd)
-        self.etcd = None
+        """All of it."""
+        for one in self.etcds:
+            _end(one.process)
+            one.process = None
+
+    def kill_one_etcd(self, one: Etcd) -> None:
+        """kill -9."""
+        if one.process is not None:
+            one.process.kill()
+            one.process.wait()
+            one.process = None
 
     # -- nodes -------------------------------------------------------------------------------------
 
@@ -303,10 +348,8 @@ class ClusterRig:
             self.resume(name)
             if node.process is not None:
                 self.kill(name)
-        if self.etcd is not None:
-            self.etcd.kill()
-            self.etcd.wait()
-            self.etcd = None
+        for one in self.etcds:
+            self.kill_one_etcd(one)
 
 
 def _end(process: subprocess.Popen[bytes] | None) -> int:
