@@ -6,6 +6,7 @@ direction) is shown as a box, and a long name loses its middle.
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import Final
 
 from penstock.spark.blame.blame import ARROW, actor_kind
@@ -49,6 +50,22 @@ def cut(text: str, characters_max: int = CHARACTERS_MAX) -> str:
 def shown(actor: str, node: str = "") -> str:
     """The id of an actor in words, clean and not long. node: "" where there is but one."""
     return cut(clean(_words(actor))) + on_node(node)
+
+
+def one_of_each() -> Callable[[str, str], str]:
+    """A function that, of all ids (or paths of them) that are shown under one name on a node, gives
+    the one it was asked for first: a query that was started again has other connections, and no
+    other name."""
+    first: dict[tuple[str, ...], str] = {}
+    known: dict[tuple[str, str], str] = {}
+
+    def stands_for(actor: str, node: str) -> str:
+        if (node, actor) not in known:
+            name = (node, *(clean(_words(one)) for one in actor.split(ARROW)))
+            known[node, actor] = first.setdefault(name, actor)
+        return known[node, actor]
+
+    return stands_for
 
 
 def on_node(node: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from penstock.spark.blame.blame import counted_once
-from penstock.spark.report.names import clean, cut, on_node, shown, shown_queue
+from penstock.spark.report.names import clean, cut, on_node, one_of_each, shown, shown_queue
 from penstock.spark.report.paces import by_queue, paces, shown_queues, unbroken
 from penstock.spark.report.scales import (
     SECOND_NS,
@@ -247,11 +247,9 @@ def latencies(tables: Tables, run: RunDescription) -> tuple[list[Row], tuple[Tic
 def states(tables: Tables) -> list[Row]:
     """Idle, busy, blocked, waiting of those actors that were idle least. Those who have one name
     are one row."""
-    named = {(shown(row.actor), row.node): row.actor for row in tables.time_in_state}
-    of_names = (
-        row._replace(actor=named[shown(row.actor), row.node]) for row in tables.time_in_state
-    )
-    rows = [row for row in whole_time(of_names) if row.wall_ns > 0]
+    one = one_of_each()
+    named = (row._replace(actor=one(row.actor, row.node)) for row in tables.time_in_state)
+    rows = [row for row in whole_time(named) if row.wall_ns > 0]
     rows.sort(key=lambda row: (row.idle_ns / row.wall_ns, row.actor))
     found: list[Row] = []
     for row in rows[:ROWS_MAX]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from penstock.spark.blame.blame import actor_kind, blamed, group_of
-from penstock.spark.report.names import on_node
+from penstock.spark.report.names import on_node, one_of_each
 from penstock.spark.schema.rows import StateRow, Tables, whole_time
 
 SHARE_MIN: Final = 0.05
@@ -52,11 +52,13 @@ class _Charge(NamedTuple):
 
 def recommend(tables: Tables, bucket_ns: int) -> tuple[Recommendation, ...]:
     """The best first; none where no publisher was held."""
-    charges = _charges(tables)
+    one = one_of_each()
+    charges = _charges(tables, one)
     whole_ns = sum(charge.held_ns for charge in charges)
     if whole_ns == 0:
         return ()
-    states = {(row.node, row.actor): row for row in whole_time(tables.time_in_state)}
+    named = (row._replace(actor=one(row.actor, row.node)) for row in tables.time_in_state)
+    states = {(row.node, row.actor): row for row in whole_time(named)}
     found = [
         Recommendation(
             charge.cause,
@@ -76,10 +78,12 @@ def recommend(tables: Tables, bucket_ns: int) -> tuple[Recommendation, ...]:
 
 
 def head_of_line(tables: Tables, bucket_ns: int) -> list[HeadOfLine]:
-    """Connections that were not read because of one of their channels, the worst first.
+    """Connections that were not read because of one of their channels, the worst first; those of
+    one name are one.
 
     bucket_ns: width of the buckets of the tables.
     """
+    one_id = one_of_each()
     there = _channels(tables)
     held = {(row.boot_id, row.bucket_ns, row.actor): row.held_ns for row in tables.held_time}
     sums: dict[tuple[str, str, str], tuple[int, int]] = {}
@@ -93,24 +97,25 @@ def head_of_line(tables: Tables, bucket_ns: int) -> list[HeadOfLine]:
             and held.get((row.boot_id, row.bucket_ns, channel), 0) <= FREE_SHARE_MAX * bucket_ns
         ]
         if free:
-            key = (row.node, row.actor, row.peer)
+            key = (row.node, one_id(row.actor, row.node), one_id(row.peer, row.node))
             others, held_ns = sums.get(key, (0, 0))
             sums[key] = max(others, len(free)), held_ns + row.blocked_ns
     found = [HeadOfLine(*key[1:], *value, key[0]) for key, value in sums.items()]
     return sorted(found, key=lambda one: (-one.held_ns, one))
 
 
-def _charges(tables: Tables) -> list[_Charge]:
+def _charges(tables: Tables, one: Callable[[str, str], str]) -> list[_Charge]:
     of_root = ("cause", "root", "node")
+    rows = [row._replace(root=one(row.root, row.node)) for row in tables.root_cause]
     victims: dict[tuple[str, ...], set[str]] = {}
-    for *key, victim in blamed(tables.root_cause, *of_root, "victim"):
+    for *key, victim in blamed(rows, *of_root, "victim"):
         victims.setdefault(tuple(key), set()).add(victim)
     ways: dict[tuple[str, ...], str] = {}
-    for *key, path in blamed(tables.root_cause, *of_root, "path"):
+    for *key, path in blamed(rows, *of_root, "path"):
         ways.setdefault(tuple(key), path)
     return [
         _Charge(key[0], key[1], held_ns, len(victims[key]), ways[key], key[2])
-        for key, held_ns in blamed(tables.root_cause, *of_root).items()
+        for key, held_ns in blamed(rows, *of_root).items()
     ]
 
 
@@ -232,11 +237,13 @@ def _mixed(tables: Tables, whole_ns: int) -> list[Recommendation]:
         for row in tables.time_in_state
         if row.actor.startswith("consumer:")
     }
+    one = one_of_each()
     sums: dict[tuple[str, str], int] = {}
     for row in tables.root_cause:
         is_own_socket = row.cause == "slow reader" and row.root.endswith(row.victim[5:])
         key = (row.node, row.victim)
         if key in consuming and not is_own_socket:
+            key = (row.node, one(row.victim, row.node))
             sums[key] = sums.get(key, 0) + row.blamed_ns
     return [
         Recommendation(

@@ -221,7 +221,9 @@ def _messages(tables: Tables) -> list[tuple[str, list[str]]]:
 
 def _chains(tables: Tables) -> list[tuple[list[str], str, str]]:
     """Who waits for whom, because of what, for how long; the longest first."""
-    ordered = list(blamed(tables.root_cause, "cause", "path", "node").items())
+    one = names.one_of_each()
+    rows = (row._replace(path=one(row.path, row.node)) for row in tables.root_cause)
+    ordered = list(blamed(rows, "cause", "path", "node").items())
     return [
         (names.shown_chain(path, node), cause, scales.duration(blamed_ns))
         for (cause, path, node), blamed_ns in ordered[:ROWS_SHOWN_MAX]

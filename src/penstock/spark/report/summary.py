@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from penstock.spark.blame.blame import QUEUES, UNEXPLAINED, blamed, held_kinds, of_whom
-from penstock.spark.report.names import shown, shown_chain
+from penstock.spark.report.names import one_of_each, shown, shown_chain
 from penstock.spark.report.promises import Promise, check, moved
 from penstock.spark.report.recommend import Recommendation, recommend
 from penstock.spark.schema.formats import RunDescription
@@ -144,7 +144,12 @@ def _sentences(
     elif not held_ns:
         found.append("No publisher was ever held.")
     else:
-        whose, victim_ns = next(iter(blamed(tables.root_cause, "victim", "node").items()))
+        one = one_of_each()
+        rows = [
+            row._replace(victim=one(row.victim, row.node), path=one(row.path, row.node))
+            for row in tables.root_cause
+        ]
+        whose, victim_ns = next(iter(blamed(rows, "victim", "node").items()))
         is_queues = held_kinds(tables.root_cause) == QUEUES
         found.append(
             (_STOPPED if is_queues else "Publishers were held because of ")
@@ -153,7 +158,7 @@ def _sentences(
             )
             + f"; {shown(*whose)} most, {victim_ns / 1e9:.1f} s."
         )
-        way, path_ns = next(iter(blamed(tables.root_cause, "path", "node").items()))
+        way, path_ns = next(iter(blamed(rows, "path", "node").items()))
         chain = " → ".join(shown_chain(*way))
         found.append(f"The longest chain of waiting was {chain}, {path_ns / 1e9:.1f} s in all.")
     for phase in run.phases:

@@ -7,6 +7,8 @@ import pytest
 from penstock.spark.blame.blame import name_small_windows
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.recommend import HeadOfLine, head_of_line, recommend
+from penstock.spark.report.summary import TableSource, summarise
+from penstock.spark.schema.formats import RunDescription
 from penstock.spark.schema.rows import BlameRow, BlockedByRow, DepthRow, HeldRow, StateRow, Tables
 from tests.spark import oracle
 from tests.spark.injected_causes import KINDS, drawn, record
@@ -64,6 +66,40 @@ def test_a_channel_that_stops_its_connection_is_told() -> None:
     advice = {one.rule: one for one in recommend(tables, S)}
     assert advice["head of line"].scope == "conn:A"
     assert "2 other channels" in advice["head of line"].evidence
+
+
+def test_a_query_that_was_started_again_is_one_root() -> None:
+    """Its connections are two, people see one name, and its share is that of both."""
+    first, second = (f"consumer:minutes@conn:of shop: source@h:{port}" for port in (1, 2))
+    other = "consumer:minutes@conn:of bank: source@h:3"
+    rows = (
+        blame(first, 3 * S),
+        blame(second, 4 * S, "conn:B"),
+        blame(other, S),
+        blame(first, 2 * S)._replace(node="m"),
+    )
+    states = (state(first, busy=0.4), state(second, busy=0.2, bucket_ns=S))
+    found = recommend(NOTHING._replace(root_cause=rows, time_in_state=states), S)
+    assert [(one.scope, one.share) for one in found] == [
+        (first, 0.7), (first + " on m", 0.2), (other, 0.1)
+    ]  # fmt: skip
+    assert "7.00 s of 10.00 s held (root_cause), 2 victims; busy 30%" in found[0].evidence
+
+
+def test_the_share_of_a_root_is_that_of_all_of_its_connections() -> None:
+    """None of them alone is worth a word."""
+    ids = [f"conn:minutes (shop): task {number}@h:{number}" for number in range(30)]
+    rows = tuple(blame(one, S) for one in ids)
+    (found,) = recommend(NOTHING._replace(root_cause=rows), S)
+    assert (found.scope, found.share) == (ids[0], 1.0)
+    _, path_s = _sentences_of(rows)
+    assert path_s == "A → Spark query minutes (shop), 30.0 s in all."
+
+
+def _sentences_of(rows: tuple[BlameRow, ...]) -> list[str]:
+    source = TableSource("", 1, 0, 0, 0)
+    found = summarise(NOTHING._replace(root_cause=rows), RunDescription(), source)
+    return [one.removeprefix("The longest chain of waiting was ") for one in found.sentences]
 
 
 def test_a_connection_that_consumes_and_is_stopped_is_told() -> None:
