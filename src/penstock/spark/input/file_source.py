@@ -7,6 +7,7 @@ next batch. Files are read in the order of their names, so of a long backlog the
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,11 +61,11 @@ class FileSource(DataSource):
         )
 
 
+@dataclass
 class Ranges(InputPartition):
     """What one task reads: (pattern, range), in order."""
 
-    def __init__(self, ranges: Sequence[tuple[str, Range]]) -> None:
-        self.ranges = tuple(ranges)
+    ranges: tuple[tuple[str, Range], ...]
 
 
 class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -123,7 +124,7 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for one in fresh(self._directory, pattern, _taken(start), 1 << 62, end).ranges
         ]
         count = max(1, min(self._tasks, len(ranges)))
-        return [Ranges(ranges[number::count]) for number in range(count)]
+        return [Ranges(tuple(ranges[number::count])) for number in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a worker."""

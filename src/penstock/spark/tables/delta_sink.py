@@ -14,6 +14,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,14 +33,14 @@ LOG: Final = "_delta_log"
 """Of the table: a file a version, called by its number."""
 
 
+@dataclass
 class DeltaFile(WriterCommitMessage):
     """What a task has written. name: of its file, "" for no rows; app: whose it is."""
 
-    def __init__(self, name: str, size_bytes: int, rows: int, app: str) -> None:
-        self.name = name
-        self.size_bytes = size_bytes
-        self.rows = rows
-        self.app = app
+    name: str
+    size_bytes: int
+    rows: int
+    app: str
 
 
 class DeltaWriter(DataSourceStreamArrowWriter):

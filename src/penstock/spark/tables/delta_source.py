@@ -14,6 +14,7 @@ before they were read fail the query.
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -39,12 +40,11 @@ LOG: Final = "_delta_log"
 NO_VERSION: Final = -1
 
 
+@dataclass
 class DeltaPartition(InputPartition):
     """Files that one task reads, by their names in the table's directory."""
 
-    def __init__(self, files: tuple[str, ...]) -> None:
-        super().__init__(files)
-        self.files = files
+    files: tuple[str, ...]
 
 
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -52,9 +52,6 @@ GATHERED_BYTES: Final = 8_388_608
 class Columns:
     """Rows on their way into Arrow: bodies, addresses and so on by column."""
 
-    __slots__ = ("bodies", "exchanges", "headers", "keys", "offsets", "properties", "redelivered",
-                 "timestamps")  # fmt: skip
-
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
         self.offsets: list[int] = []

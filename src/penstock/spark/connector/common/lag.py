@@ -29,8 +29,6 @@ class Look(NamedTuple):
 class LagWatch:
     """The looks at one queue or stream."""
 
-    __slots__ = ("_looks",)
-
     def __init__(self) -> None:
         self._looks: list[Look] = []
 

@@ -44,11 +44,6 @@ class BatchPace:
     long says so whatever its size.
     """
 
-    __slots__ = (
-        "_highest", "_lowest", "_rows", "_sum", "_sum_ms", "_sum_rows", "_sum_rows_ms",
-        "_sum_squares", "_target_ms",
-    )  # fmt: skip
-
     def __init__(self, target_ms: int, lowest: int, highest: int) -> None:
         assert 1 <= lowest <= highest, "a range has room for a batch"
         self._target_ms = target_ms
@@ -107,8 +102,6 @@ class PaceWatch:
     Spark asks for the batch after the last when that one is committed, at once with the default
     trigger. The first batch of a process is left out: it starts workers and warms Java up.
     """
-
-    __slots__ = ("_begun_ns", "_is_warm", "_pace", "_rows")
 
     def __init__(self, pace: BatchPace) -> None:
         self._pace = pace

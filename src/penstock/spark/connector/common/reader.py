@@ -14,7 +14,7 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from pyspark import TaskContext
@@ -64,24 +64,22 @@ def spare_worker() -> bool:
     return True
 
 
+@dataclass
 class RangePartition(InputPartition):
     """Numbers first..stop-1 of a stream, or of a group of a queue, which the task reads from the
     broker itself."""
 
-    def __init__(self, queue: str, first: int, stop: int, group: str = "") -> None:
-        super().__init__((queue, first, stop))
-        self.queue = queue
-        self.group = group
-        self.first = first
-        self.stop = stop
+    queue: str
+    first: int
+    stop: int
+    group: str = ""
 
 
+@dataclass
 class SeveralRanges(InputPartition):
     """Ranges of several queues, which one task reads one after the other."""
 
-    def __init__(self, ranges: Sequence[RangePartition]) -> None:
-        super().__init__(tuple(one.value for one in ranges))
-        self.ranges = tuple(ranges)
+    ranges: tuple[RangePartition, ...]
 
 
 def packed(parts: Sequence[InputPartition], tasks: int) -> Sequence[InputPartition]:
@@ -96,7 +94,7 @@ def packed(parts: Sequence[InputPartition], tasks: int) -> Sequence[InputPartiti
         rows, number = loads[0]
         bins[number].append(one)
         heapq.heapreplace(loads, (rows + one.stop - one.first, number))
-    return [SeveralRanges(found) if len(found) > 1 else found[0] for found in bins]
+    return [SeveralRanges(tuple(found)) if len(found) > 1 else found[0] for found in bins]
 
 
 def read_part(

@@ -12,7 +12,7 @@ other channels may stand between those of a message (heartbeats do); they are ta
 """
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.base.errors import ConnectionFault
 from penstock.protocol.constants import FRAME_ERROR, UNEXPECTED_FRAME
@@ -25,16 +25,13 @@ FRAME_BYTES_HIGHEST: Final = 16_777_216 + 8
 """No broker agrees on larger frames with this client; a larger size means the place is lost."""
 
 
-class Scanned:
+class Scanned(NamedTuple):
     """What one piece of input held. raw: deliveries back to back; ends: offset behind each of
     them in `raw`; frames: whole frames of anything else, in their order."""
 
-    __slots__ = ("ends", "frames", "raw")
-
-    def __init__(self, raw: bytes, ends: list[int], frames: list[bytes]) -> None:
-        self.raw = raw
-        self.ends = ends
-        self.frames = frames
+    raw: bytes
+    ends: list[int]
+    frames: list[bytes]
 
 
 class DeliveryScanner:

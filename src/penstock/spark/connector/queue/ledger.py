@@ -16,18 +16,15 @@ Not handled: sharing between threads; the owner locks.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-class Block:
+class Block(NamedTuple):
     """Deliveries that came in together: positions first..first+len(ends)-1 (see `scan`)."""
 
-    __slots__ = ("ends", "first", "raw")
-
-    def __init__(self, first: int, raw: bytes, ends: list[int]) -> None:
-        self.first = first
-        self.raw = raw
-        self.ends = ends
+    first: int
+    raw: bytes
+    ends: list[int]
 
     def cut(self, first: int, count: int) -> bytes:
         """The bytes of `count` deliveries from position `first` on, all of them in this block."""
@@ -36,28 +33,17 @@ class Block:
         return self.raw[start : self.ends[index + count - 1]]
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryRange:
-    """A part of a batch: `count` deliveries in `raw`, the first of which has position `first`."""
+class DeliveryRange(NamedTuple):
+    """A part of a batch: `rows` deliveries in `raw`, the first of which has position `first`."""
 
     first: int
-    count: int
+    rows: int
     raw: bytes
 
 
 class OffsetLedger:
     """One query's books. Positions: 0.., of messages; the position of a batch's end is that of its
     last message."""
-
-    __slots__ = (
-        "_blocks",
-        "_shift",
-        "acknowledged",
-        "bytes_held",
-        "is_begun",
-        "planned",
-        "received",
-    )
 
     def __init__(self) -> None:
         self.is_begun = False

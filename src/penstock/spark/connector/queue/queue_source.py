@@ -11,7 +11,7 @@ take some of it. At its end the connection is closed in order, so that nothing c
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyspark.sql.datasource import InputPartition
@@ -200,17 +200,13 @@ class QueuePlanner:
                 )
 
 
+@dataclass
 class QueuePartition(InputPartition):
     """A part of a batch with the deliveries themselves: only the planner has the connection."""
 
-    def __init__(self, queue: str, first: int, raw: bytes) -> None:
-        super().__init__(first)
-        self.queue = queue
-        self.first = first
-        self.raw = raw
-
-    def __repr__(self) -> str:
-        return f"QueuePartition({self.queue}, first={self.first}, {len(self.raw)} bytes)"
+    queue: str
+    first: int
+    raw: bytes = field(repr=False)
 
 
 @plainly

@@ -12,7 +12,7 @@ Columns are checked on the driver, before anything is written.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -121,14 +121,11 @@ def plan_rows(columns: Mapping[str, str], options: SinkOptions) -> RowPlan:
     )
 
 
-class RowFrames:
+class RowFrames(NamedTuple):
     """Publishes back to back. data: the frames of all; ends: offset behind each row's, int64."""
 
-    __slots__ = ("data", "ends")
-
-    def __init__(self, data: bytes, ends: Any) -> None:
-        self.data = data
-        self.ends = ends
+    data: bytes
+    ends: Any
 
     def part(self, first: int, stop: int) -> "RowFrames":
         """Rows first..stop-1."""

@@ -136,8 +136,6 @@ class Run:
     """Rows that were published together and wait for their confirms. first: the sequence of the
     first of them; left: how many are not confirmed."""
 
-    __slots__ = ("first", "frames", "left")
-
     def __init__(self, first: int, frames: RowFrames) -> None:
         self.first = first
         self.frames = frames

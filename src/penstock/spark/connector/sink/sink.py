@@ -11,7 +11,7 @@ import math
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -43,25 +43,18 @@ _seen_s: dict[tuple[SinkOptions, RowPlan], float] = {}
 """When their last batches were, in order."""
 
 
+@dataclass
 class Written(WriterCommitMessage):
     """A task is done. `rows`: how many; app, identity: of its transaction, "" without one; origin,
     kept: whose rows they were, and the rows themselves as compressed Arrow, b"" where nobody would
     stage them again. The task is over when the broker may lose them, and the driver has nothing
     but this."""
 
-    def __init__(
-        self,
-        rows: int,
-        app: str = "",
-        identity: str = "",
-        origin: Origin = NO_ORIGIN,
-        kept: bytes = b"",
-    ) -> None:
-        self.rows = rows
-        self.app = app
-        self.identity = identity
-        self.origin = origin
-        self.kept = kept
+    rows: int
+    app: str = ""
+    identity: str = ""
+    origin: Origin = NO_ORIGIN
+    kept: bytes = b""
 
 
 @plainly

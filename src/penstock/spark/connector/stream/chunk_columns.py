@@ -8,7 +8,7 @@ values) is taken from it.
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -42,15 +42,12 @@ _BEFORE_TIMESTAMP: Final = (
 _TIMESTAMP_TYPE: Final[Any] = pa.timestamp("us", tz="UTC")
 
 
-class RowRange:
+class RowRange(NamedTuple):
     """Rows first..stop-1 of a chunk, by their numbers in it."""
 
-    __slots__ = ("chunk", "first", "stop")
-
-    def __init__(self, chunk: ChunkView, first: int, stop: int) -> None:
-        self.chunk = chunk
-        self.first = first
-        self.stop = stop
+    chunk: ChunkView
+    first: int
+    stop: int
 
     def rows(self) -> int:
         """How many there are."""

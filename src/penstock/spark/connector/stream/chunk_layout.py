@@ -36,23 +36,6 @@ class ChunkView:
     """One chunk. first, count: its messages; all columns are views. The row of bytes called x
     begins for message n at `x_at[n]` and ends at `x_at[n + 1]`; times count us from `first_us`."""
 
-    __slots__ = (
-        "address_of",
-        "bodies",
-        "bodies_at",
-        "count",
-        "exchanges",
-        "exchanges_at",
-        "first",
-        "first_us",
-        "headers",
-        "headers_at",
-        "keys",
-        "keys_at",
-        "size",
-        "times",
-    )
-
     def __init__(self, body: Bytes, at: int) -> None:
         fields = _HEAD.unpack_from(body, at)
         self.size: int = fields[2]

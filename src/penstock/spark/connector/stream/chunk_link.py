@@ -7,7 +7,7 @@ Owner: one thread. While nothing comes, heartbeats are kept.
 
 import ssl
 import time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -34,18 +34,15 @@ _NS_PER_MS: Final = 1_000_000
 _STEP_MS: Final = 1000
 
 
-class ChunkDelivery:
-    """One or more chunks. body: their bytes as a numpy array; version, seed: what their checksums
-    need; tag: to acknowledge it by; consumer: for which it was sent."""
+class ChunkDelivery(NamedTuple):
+    """One or more chunks. consumer: for which it was sent; tag: to acknowledge it by; body: their
+    bytes as a numpy array; version, seed: what their checksums need."""
 
-    __slots__ = ("body", "consumer", "seed", "tag", "version")
-
-    def __init__(self, consumer: bytes, tag: int, body: Any, version: int, seed: int) -> None:
-        self.consumer = consumer
-        self.tag = tag
-        self.body = body
-        self.version = version
-        self.seed = seed
+    consumer: bytes
+    tag: int
+    body: Any
+    version: int
+    seed: int
 
 
 def has_chunks(connection: Connection) -> bool:

@@ -57,8 +57,8 @@ class Books(RuleBasedStateMachine):
         raw, _ = laid_out([])
         position = after
         for piece in pieces:
-            assert piece.count > 0 and piece.first == position + 1
-            position += piece.count
+            assert piece.rows > 0 and piece.first == position + 1
+            position += piece.rows
             raw += piece.raw
         assert position == until
         at = 0
