@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from penstock.spark.input import parse
 from penstock.spark.job.facts import EventFile, Facts
 from penstock.spark.job.gold_tables import Answers, FactFile
-from penstock.spark.job.reach import Horizon
+from penstock.spark.job.reach import Horizon, Scan
 from penstock.spark.job.silver_tables import SHARED
 from penstock.spark.job.tasks import Piece, slim
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS
@@ -43,7 +43,8 @@ def log_of(events: Iterable[FlowEvent]) -> EventLog:
 def facts_of(files: Sequence[str], width_ns: int, shares: int = 3) -> Tables:
     """Silver, and those of gold that are made with it."""
     pieces = [EventFile(file, 0, 1 << 62, 0, 0, shares) for file in files]
-    alive = Horizon(tuple(files), (), (), (), (), (), -1, width_ns, False)().alive
+    horizon = Horizon(tuple(files), (), (), (), (), (), -1, width_ns, False)
+    alive = horizon.reach([Scan(horizon.events, -1)()]).alive
     works = [Facts((), alive, {}, number, 0, width_ns) for number in range(shares)]
     parts = [work(dealt) for work, dealt in zip(works, dealt_to(pieces, shares), strict=True)]
     found = {

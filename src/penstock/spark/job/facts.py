@@ -41,6 +41,7 @@ from penstock.spark.schema.arrow_columns import (
     compact,
     concatenated,
     dealt,
+    picked,
     read,
     repeated,
     share,
@@ -49,13 +50,9 @@ from penstock.spark.schema.arrow_columns import (
 from penstock.spark.schema.formats import STATE_FIELDS
 
 _NUMBERS: Final = ("seq", "t_ns", "amount", *STATE_FIELDS, *DEPTHS)
-EVENT_COLUMNS: Final = pa.schema(
-    [parse.EVENTS.field(name) for name in (*BOOT, "kind", *TRIPLE, *_NUMBERS)]
-)
-_HOLDS: Final = pa.schema(
-    [BLOCK_INTERVAL.field(name) for name in (*BOOT, *TRIPLE, "start_ns", "is_lone")]
-)
-_ALARMS: Final = pa.schema([ALARM_INTERVAL.field(name) for name in (*BOOT, "alarm", "start_ns")])
+EVENT_COLUMNS: Final = picked(parse.EVENTS, *BOOT, "kind", *TRIPLE, *_NUMBERS)
+_HOLDS: Final = picked(BLOCK_INTERVAL, *BOOT, *TRIPLE, "start_ns", "is_lone")
+_ALARMS: Final = picked(ALARM_INTERVAL, *BOOT, "alarm", "start_ns")
 _ACTOR: Final = [*BOOT, "actor"]
 _SAMPLED: Final = [*_ACTOR, "kind"]
 _OF_SAMPLES: Final = (*SAMPLES, *LIVES)

@@ -28,6 +28,7 @@ from penstock.spark.schema.arrow_columns import (
     ROOT_CAUSE,
     SAMPLE_STEP,
     TIME_IN_STATE,
+    TRIPLE,
     WHO_BLOCKED_WHOM,
     Coded,
     Mask,
@@ -35,6 +36,7 @@ from penstock.spark.schema.arrow_columns import (
     coded,
     concatenated,
     dealt,
+    picked,
     read,
     repeated,
     spread,
@@ -44,20 +46,14 @@ from penstock.spark.schema.arrow_columns import (
     united,
 )
 from penstock.spark.schema.formats import STATE_FIELDS
-from penstock.spark.schema.rows import (
-    BlameRow,
-    StateRow,
-)
+from penstock.spark.schema.rows import BlameRow, StateRow
 
 EDGES_AT_A_TIME: Final = 1 << 20
 """Cut edges that are in memory at a time, if one bucket has no more than that: some 200 MB."""
 
 NO_CONSUMER: Final = "no consumer"
 
-_HOLDS: Final = pa.schema(
-    [BLOCK_INTERVAL.field(name)
-     for name in (*BOOT, "actor", "peer", "reason", "start_ns", "end_ns")]
-)  # fmt: skip
+_HOLDS: Final = picked(BLOCK_INTERVAL, *BOOT, *TRIPLE, "start_ns", "end_ns")
 _ENDED_HOLDS: Final = _HOLDS.append(BLOCK_INTERVAL.field("closed_by"))
 
 

@@ -10,7 +10,6 @@ traces and percentiles are left to it.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,11 +24,12 @@ from penstock.spark.job import message_tables
 from penstock.spark.job.backlog import See
 from penstock.spark.job.event_tables import EVENT_TABLES, TABLES_AT_A_TIME, EventTables
 from penstock.spark.job.query import Queries
-from penstock.spark.job.tasks import Target, cut_by_task, merged_by_task, write_frame
+from penstock.spark.job.tasks import Target, by_task, write_frame
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
+from penstock.spark.tables.files import without
 from penstock.spark.tables.loading import present
 from penstock.spark.tables.store import EVENTS, TableStore, open_store
-from penstock.spark.tables.upkeep import Upkeep
+from penstock.spark.tables.upkeep import Upkeep, merged_if_there
 
 MESSAGE_TABLES: Final = (
     "silver/message_span",
@@ -44,15 +44,13 @@ MERGE_REST: Final = 9.0
 """A run that follows leaves such tables for so many times as long as they took: a tenth of its time
 goes into them at most, however short its batches are."""
 
-Make = Callable[[], DataFrame]
-
 
 class Frame(NamedTuple):
     """A table to be written: its rows from `from_ns` of `column` on."""
 
     name: str
     column: str
-    make: Make
+    rows: DataFrame
 
 
 class SparkJob:
@@ -72,11 +70,11 @@ class SparkJob:
     ) -> None:
         self._spark = spark
         self.store = open_store(tables_dir)
-        self.store.cut = partial(cut_by_task, spark)
+        self.store.cut = by_task(spark, without)
         self.bucket_ns = bucket_ns
         self.origin_ns = origin_ns
         self._is_changed = False
-        self.upkeep = Upkeep(self.store, partial(merged_by_task, spark))
+        self.upkeep = Upkeep(self.store, by_task(spark, merged_if_there))
         self._queries = Queries(spark, as_inputs(places), self.store)
 
         def begun(step: str) -> None:
@@ -159,35 +157,20 @@ class SparkJob:
                 (F.col("first_ns") < from_ns) & (F.col("last_ns") >= from_ns)
             )
             fresh_ones = messages.join(old.select("message_id"), "message_id", "left_anti")
-        self._replace(
-            batch,
-            from_ns,
-            Frame(
-                "silver/message_span", "first_ns", lambda: message_tables.message_span(fresh_ones)
-            ),
-        )
+        spans = message_tables.message_span(fresh_ones)
+        self._replace(batch, from_ns, Frame("silver/message_span", "first_ns", spans))
         spans = self._read("silver/message_span").where(F.col("first_ns") >= from_ns)
-        width = self.bucket_ns
+        latencies = message_tables.latency_sketch(spans, self.bucket_ns)
+        integrity = message_tables.integrity(spans, self.bucket_ns)
         self._replace(
             batch,
             from_ns,
-            Frame(
-                "gold/latency_sketch",
-                "bucket_ns",
-                lambda: message_tables.latency_sketch(spans, width),
-            ),
-            Frame("gold/integrity", "bucket_ns", lambda: message_tables.integrity(spans, width)),
+            Frame("gold/latency_sketch", "bucket_ns", latencies),
+            Frame("gold/integrity", "bucket_ns", integrity),
         )
         counted = everything.where(F.col("t_ns") >= counted_ns)
-        self._replace(
-            batch,
-            counted_ns,
-            Frame(
-                "gold/throughput",
-                "bucket_ns",
-                lambda: message_tables.throughput(counted, self.origin_ns),
-            ),
-        )
+        throughput = message_tables.throughput(counted, self.origin_ns)
+        self._replace(batch, counted_ns, Frame("gold/throughput", "bucket_ns", throughput))
         messages.unpersist()
 
     def _message_horizon(self, everything: DataFrame, known: int) -> int:
@@ -217,7 +200,7 @@ class SparkJob:
 
     def _replace(self, batch: int, from_ns: int, *tables: Frame) -> None:
         def write(one: Frame) -> None:
-            rows = one.make().where(F.col(one.column) >= from_ns)
+            rows = one.rows.where(F.col(one.column) >= from_ns)
             schema = to_arrow_schema(rows.schema, timezone="UTC")
             target = Target(str(self.store.place(one.name)), schema, one.column, from_ns)
             made = write_frame(rows, one.name, target, batch)

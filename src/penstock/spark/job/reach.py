@@ -29,29 +29,22 @@ from penstock.spark.schema.arrow_columns import (
     Mask,
     coded_schema,
     named,
+    picked,
     read,
 )
 
 _HOLD: Final = ("boot_id", *TRIPLE)
 _SAMPLED: Final = ("boot_id", "actor", "kind")
 _MEMBER: Final = ["boot_id", "consumer", "group"]
-_OF_BOUNDS: Final = pa.schema([parse.EVENTS.field(name) for name in (*BOOT, "seq", "t_ns")])
-_BOUNDS: Final = pa.schema(
-    [parse.EVENTS.field(name) for name in (*BOOT, "kind", "seq", "t_ns", "batch")]
-)
-_UP: Final = pa.schema([parse.EVENTS.field(name) for name in ("boot_id", "actor")])
-_ENDED: Final = pa.schema([parse.EVENTS.field(name) for name in (*_HOLD, "t_ns", "amount")])
-_TAKEN: Final = pa.schema([parse.EVENTS.field(name) for name in (*_SAMPLED, "t_ns")])
-_NEW: Final = pa.schema(
-    [
-        parse.EVENTS.field(name)
-        for name in ("node", *_HOLD, "kind", "seq", "t_ns", "amount", "batch")
-    ]
-)
-_OPEN: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in (*_HOLD, "start_ns")])
-_SINCE: Final = pa.schema([BLOCK_INTERVAL.field(name) for name in ("boot_id", "actor", "start_ns")])
-_BORDERS: Final = pa.schema([SAMPLE_STEP.field(name) for name in ("start_ns", "end_ns")])
-
+_OF_BOUNDS: Final = picked(parse.EVENTS, *BOOT, "seq", "t_ns")
+_BOUNDS: Final = picked(parse.EVENTS, *BOOT, "kind", "seq", "t_ns", "batch")
+_UP: Final = picked(parse.EVENTS, "boot_id", "actor")
+_ENDED: Final = picked(parse.EVENTS, *_HOLD, "t_ns", "amount")
+_TAKEN: Final = picked(parse.EVENTS, *_SAMPLED, "t_ns")
+_NEW: Final = picked(parse.EVENTS, "node", *_HOLD, "kind", "seq", "t_ns", "amount", "batch")
+_OPEN: Final = picked(BLOCK_INTERVAL, *_HOLD, "start_ns")
+_SINCE: Final = picked(BLOCK_INTERVAL, "boot_id", "actor", "start_ns")
+_BORDERS: Final = picked(SAMPLE_STEP, "start_ns", "end_ns")
 
 REPLACED_NS: Final = 600_000_000_000
 """After which a boot is over when another of its node is there: files come in the order of their
@@ -107,18 +100,12 @@ class Scan:
             return {"bounds": _bounds(new)}
         return {
             "bounds": _bounds(new),
-            "first": _plain(
-                new.filter(pa.array(_is(new["kind"], *SAMPLES))).select(_TAKEN.names), _TAKEN
-            )
+            "first": _of(new, _is(new["kind"], *SAMPLES), _TAKEN)
             .group_by(list(_SAMPLED))
             .aggregate([("t_ns", "min")]),
             "ended": _ended(new),
             "named": _named(new),
-            "up": _plain(
-                new.filter(pa.array(_is(new["kind"], UP))).select(["boot_id", "actor"]), _UP
-            )
-            .group_by(["boot_id", "actor"])
-            .aggregate([]),
+            "up": _of(new, _is(new["kind"], UP), _UP).group_by(_UP.names).aggregate([]),
         }
 
 
@@ -136,7 +123,7 @@ def _ended(new: pa.Table) -> pa.Table:
     before_ns = pc.min(new["t_ns"]).as_py() or 0
     began = pc.subtract(new["t_ns"], pc.max_element_wise(new["amount"], 0))
     is_ended = _is(new["kind"], "gate_opened") & pc.less(began, before_ns).to_numpy()
-    return _plain(new.filter(pa.array(is_ended)).select(_ENDED.names), _ENDED)
+    return _of(new, is_ended, _ENDED)
 
 
 def _named(new: pa.Table) -> pa.Table:
@@ -169,10 +156,6 @@ class Horizon:
     known: int
     width_ns: int
     is_torn: bool
-
-    def __call__(self) -> Reach:
-        """All of it at once. Raises: OSError."""
-        return self.reach([Scan(self.events, self.known)()])
 
     def reach(self, parts: Sequence[Scanned]) -> Reach:
         """What follows from what tasks have found. Raises: OSError."""
@@ -326,6 +309,10 @@ def _remembered(ends: Mapping[str, End], fresh: Collection[str]) -> dict[str, En
 
 def _is(column: pa.ChunkedArray, *texts: str) -> Mask:
     return named(column, lambda name: name in texts)
+
+
+def _of(new: pa.Table, is_one: Mask, schema: pa.Schema) -> pa.Table:
+    return _plain(new.filter(pa.array(is_one)).select(schema.names), schema)
 
 
 def _plain(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -5,6 +5,7 @@ The input is a slice (`facts.py`), sorted by sequence number: the events of some
 moment on. What ends in it comes out.
 """
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -112,7 +113,7 @@ def consumer(found: Slice) -> pa.Table:
                 schema=CONSUMER,
             )
         )
-    return earliest(pa.concat_tables(named))
+    return _together(pa.concat_tables(named), since_ns="min")
 
 
 def queue_depth(found: Slice) -> pa.Table:
@@ -165,21 +166,6 @@ def coverage(found: Slice, width_ns: int) -> pa.Table:
 # -- what shares have found in common --------------------------------------------------------------
 
 
-def earliest(parts: pa.Table) -> pa.Table:
-    """Each consumer of each queue of a boot once."""
-    return _together(parts, since_ns="min")
-
-
-def counted(parts: pa.Table) -> pa.Table:
-    """Each kind once a boot and bucket."""
-    return _together(parts, events="sum", amount="sum")
-
-
-def covered(parts: pa.Table) -> pa.Table:
-    """Each boot once a bucket."""
-    return _together(parts, low="min", high="max", there="sum", last_ns="max")
-
-
 def _together(parts: pa.Table, **how: str) -> pa.Table:
     """One row for those that are the same but in the columns that are added up as `how` says."""
     keys = [name for name in parts.column_names if name not in how]
@@ -189,8 +175,9 @@ def _together(parts: pa.Table, **how: str) -> pa.Table:
 
 
 SHARED: Final = {
-    "silver/consumer": earliest,
-    "gold/event_kinds": counted,
-    "gold/coverage": covered,
+    "silver/consumer": partial(_together, since_ns="min"),
+    "gold/event_kinds": partial(_together, events="sum", amount="sum"),
+    "gold/coverage": partial(_together, low="min", high="max", there="sum", last_ns="max"),
 }
-"""How the parts of shares become one table, where they are more than put one behind the other."""
+"""How the parts of shares become one table, where they are more than put one behind the other: each
+consumer of each queue of a boot once, each kind and each boot once a bucket."""

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.spark.schema.arrow_columns import Tables
-from penstock.spark.tables.files import GROUP_ROWS, WRITTEN, WrittenFile, without, write_days
+from penstock.spark.tables.files import GROUP_ROWS, WRITTEN, WrittenFile, write_days
 from penstock.spark.tables.store import UNDATED
-from penstock.spark.tables.upkeep import merged_if_there
 
 STARTS: Final = 64
 """Times that a task tells of the rows of a file, at equal distances in their order."""
@@ -154,22 +153,14 @@ def found_in_tasks(
     return found
 
 
-def merged_by_task(
-    spark: SparkSession, place: Path, paths: Sequence[str], batch: int, column: str
-) -> WrittenFile | None:
-    """As upkeep.merged_if_there, on an executor. Raises: what Spark raises when a task fails."""
-    work = partial(merged_if_there, place, paths, batch, column)
-    found: WrittenFile | None = found_in_tasks(spark, [work], itemgetter(0))
-    return found
+def by_task(spark: SparkSession, work: Callable[..., Part]) -> Callable[..., Part]:
+    """The same as `work`, on an executor. Raises: what Spark raises when a task fails."""
 
+    def do(*arguments: Any) -> Part:
+        found: Part = found_in_tasks(spark, [partial(work, *arguments)], itemgetter(0))
+        return found
 
-def cut_by_task(
-    spark: SparkSession, place: Path, path: str, batch: int, column: str, from_: int
-) -> WrittenFile:
-    """As files.without, on an executor. Raises: what Spark raises when a task fails."""
-    work = partial(without, place, path, batch, column, from_)
-    found: WrittenFile = found_in_tasks(spark, [work], itemgetter(0))
-    return found
+    return do
 
 
 def _made(rows: Iterable[Mapping[str, object]]) -> Made:

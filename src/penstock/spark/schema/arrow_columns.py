@@ -220,6 +220,11 @@ def columns_of(texts: Sequence[str], numbers: Sequence[str]) -> list[pa.Field]:
     ]
 
 
+def picked(schema: pa.Schema, *names: str) -> pa.Schema:
+    """Those columns of `schema`, in that order."""
+    return pa.schema([schema.field(name) for name in names])
+
+
 def schema_of(row_type: Any) -> pa.Schema:
     """The columns of a row type of `rows`."""
     return pa.schema([(name, _TYPES[kind]) for name, kind in get_type_hints(row_type).items()])

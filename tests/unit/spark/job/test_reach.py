@@ -91,7 +91,8 @@ def event(
 
 def test_before_anything_is_known_all_is_new(tmp_path: Path) -> None:
     file = written(tmp_path / "new.parquet", [event(500, "actor_up")], 0)
-    assert Horizon((file,), (), (), (), (), (), -1, 10, False)()[:2] == (
+    first = Horizon((file,), (), (), (), (), (), -1, 10, False)
+    assert first.reach([Scan((file,), -1)()])[:2] == (
         0,
         {"b": End("", 500, 500)},
     )
