@@ -31,8 +31,10 @@ Only the name of the cause changes, so the sums stay. Without time samples of th
 known, and nothing changes.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 from penstock.spark.schema.rows import BlameRow, StateRow
@@ -106,7 +108,7 @@ def sweep(
     Returns blame in nanoseconds, every value > 0.
     """
     blame: dict[BlameKey, int] = {}
-    for (victim, state), length_ns in _Sweep(members).lengths(edges).items():
+    for (victim, state), length_ns in _lengths(edges, members).items():
         _Graph(state, members).charge(victim, length_ns, blame)
     return blame
 
@@ -136,104 +138,63 @@ def cause_of(root: str) -> str:
     return _CAUSE_OF_KIND.get(kind, "unknown")
 
 
-class _Sweep:
-    """Walks along the changes, and adds up how long each victim stood in front of each graph."""
-
-    def __init__(self, members: Mapping[str, Sequence[str]]) -> None:
-        self._members = members
-        self._groups: dict[str, list[str]] = {}
-        for group, actors in members.items():
-            for actor in actors:
-                self._groups.setdefault(actor, []).append(group)
-        self._open: dict[str, dict[tuple[str, str], int]] = {}
-        self._holders: dict[str, dict[str, int]] = {}
-        self._now: dict[str, tuple[int, State]] = {}
-        self._lengths: dict[tuple[str, State], int] = {}
-
-    def lengths(self, edges: Iterable[Edge]) -> dict[tuple[str, State], int]:
-        """(victim, what it could reach of the graph) -> nanoseconds."""
-        changes: list[tuple[int, int, str, str, str]] = []
-        for actor, peer, reason, start_ns, end_ns in edges:
-            if end_ns > start_ns:
-                changes.append((start_ns, 1, actor, peer, reason))
-                changes.append((end_ns, -1, actor, peer, reason))
-        changes.sort()
+def _lengths(
+    edges: Iterable[Edge], members: Mapping[str, Sequence[str]]
+) -> dict[tuple[str, State], int]:
+    """(victim, what it can reach of the graph) -> nanoseconds. Walks along the changes; one
+    concerns those alone that meet its actor on their way."""
+    changes = sorted(
+        (t_ns, step, *edge[:3])
+        for edge in edges
+        if edge.end_ns > edge.start_ns
+        for t_ns, step in ((edge.start_ns, 1), (edge.end_ns, -1))
+    )
+    ways: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    watched: defaultdict[str, set[str]] = defaultdict(set)
+    now: dict[str, tuple[int, State, set[str]]] = {}
+    found: Counter[tuple[str, State]] = Counter()
+    for t_ns, same in groupby(changes, itemgetter(0)):
         touched: set[str] = set()
-        last_ns = 0
-        for t_ns, step, actor, peer, reason in changes:
-            if t_ns != last_ns:
-                self._settle(touched, last_ns)
-                touched.clear()
-                last_ns = t_ns
-            if self._change(step, actor, peer, reason):
-                self._add_upstream(actor, touched)
-        self._settle(touched, last_ns)
-        assert not self._now, "every edge that opened has closed: each brings both changes"
-        return self._lengths
-
-    def _change(self, step: int, actor: str, peer: str, reason: str) -> bool:
-        """Whether the graph is another one now."""
-        peers = self._open.setdefault(actor, {})
-        count = peers.get((peer, reason), 0)
-        if count + step:
-            peers[peer, reason] = count + step
-        else:
-            del peers[peer, reason]
-            if not peers:
-                del self._open[actor]
-        if count and count + step:
-            return False
-        holders = self._holders.setdefault(peer, {})
-        edges = holders.get(actor, 0) + step
-        if edges:
-            holders[actor] = edges
-        else:
-            del holders[actor]
-        return True
-
-    def _add_upstream(self, actor: str, found: set[str]) -> None:
-        """Everybody from whom `actor` can be reached."""
-        ahead = [actor]
-        while ahead:
-            one = ahead.pop()
-            if one not in found:
-                found.add(one)
-                ahead += self._holders.get(one, ())
-                ahead += self._groups.get(one, ())
-
-    def _settle(self, actors: Iterable[str], t_ns: int) -> None:
-        """From `t_ns` on `actors` stand in front of another graph, or of none."""
-        for actor in actors:
-            if is_group(actor):
+        for _, step, actor, peer, reason in same:
+            ways[actor][peer, reason] += step
+            if not ways[actor][peer, reason]:
+                del ways[actor][peer, reason]
+            touched |= {actor} | watched[actor]
+        for victim in touched:
+            if is_group(victim):
                 continue
-            state = self._reach(actor)
-            known = self._now.get(actor)
-            if known is not None:
-                if known[1] == state:
-                    continue
-                key = (actor, known[1])
-                self._lengths[key] = self._lengths.get(key, 0) + t_ns - known[0]
+            state, met = _reach(victim, ways, members)
+            since_ns, before, met_before = now.pop(victim, (t_ns, state, met))
+            if before != state:
+                found[victim, before] += t_ns - since_ns
+                since_ns = t_ns
             if state:
-                self._now[actor] = (t_ns, state)
-            elif known is not None:
-                del self._now[actor]
+                now[victim] = (since_ns, state, met)
+            else:
+                met = set()
+            for actor in met_before - met:
+                watched[actor].discard(victim)
+            for actor in met:
+                watched[actor].add(victim)
+    assert not now, "every edge that opened has closed: each brings both changes"
+    return found
 
-    def _reach(self, victim: str) -> State:
-        """The open edges that lead on from `victim`."""
-        found: list[tuple[str, str, str]] = []
-        met = {victim}
-        ahead = [victim]
-        while ahead:
-            actor = ahead.pop()
-            nexts = [peer for peer, _ in self._open.get(actor, ())]
-            found += [(actor, *edge) for edge in self._open.get(actor, ())]
-            if not nexts and is_group(actor):
-                nexts = [one for one in self._members.get(actor, ()) if one in self._open]
-            for peer in nexts:
-                if peer not in met:
-                    met.add(peer)
-                    ahead.append(peer)
-        return frozenset(found)
+
+def _reach(
+    victim: str, ways: Mapping[str, Counter[tuple[str, str]]], members: Mapping[str, Sequence[str]]
+) -> tuple[State, set[str]]:
+    """The open edges that lead on from `victim`, and whom they lead to."""
+    found: list[tuple[str, str, str]] = []
+    met = {victim}
+    ahead = [victim]
+    while ahead:
+        actor = ahead.pop()
+        edges = ways.get(actor, ())
+        found += [(actor, *edge) for edge in edges]
+        nexts = {peer for peer, _ in edges} or set(members.get(actor, ()))
+        ahead += nexts - met
+        met |= nexts
+    return frozenset(found), met
 
 
 class _Graph:
