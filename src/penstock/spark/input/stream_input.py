@@ -15,7 +15,7 @@ import penstock
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import Channel, Connection
-from penstock.spark.connector.common.opening import open_connection
+from penstock.spark.connector.common.opening import REQUESTS, open_connection
 from penstock.spark.connector.common.options import Endpoint, parse_source
 from penstock.spark.input.pipeline_input import PipelineInput, Span
 from penstock.spark.schema.formats import EVENT_STREAM, RunDescription
@@ -26,7 +26,6 @@ OPTIONS: Final = ("passwordFile", "passwordEnv", "tls.caFile", "tls.certFile", "
 """Parameters of the address that the connector has as options of the same names."""
 
 NAME: Final = "penstock pipeline"
-CAPABILITY: Final = "penstock.requests"
 RECONNECT: Final = "10s"
 """How long a query waits for its broker before it says that it is away."""
 
@@ -97,7 +96,7 @@ class StreamInput(PipelineInput):
             connection = open_connection(self.endpoint, NAME)
         except ClientError as error:
             raise self._away(error) from error
-        if CAPABILITY not in connection.session.server_capabilities():
+        if REQUESTS not in connection.session.server_capabilities():
             connection.close()
             raise OperatorError(
                 f"the broker at {self.endpoint.url} is no Penstock, and has no stream of its own "

@@ -232,14 +232,10 @@ class SparkJob:
 
 def _covered(store: TableStore) -> tuple[int, int]:
     """How many events there are, and how many of their sequences are missing."""
-    spans: dict[str, tuple[int, int, int]] = {}
     table = store.read("gold/coverage")
-    for row in [] if table is None else table.to_pylist():
-        low, high, there = spans.get(row["boot_id"], (row["low"], row["high"], 0))
-        spans[row["boot_id"]] = (
-            min(low, row["low"]),
-            max(high, row["high"]),
-            there + row["there"],
-        )
-    events = sum(there for _, _, there in spans.values())
-    return events, sum(high - low + 1 - there for low, high, there in spans.values())
+    if table is None:
+        return 0, 0
+    boots = table.group_by("boot_id").aggregate([("low", "min"), ("high", "max"), ("there", "sum")])
+    events = sum(boots["there_sum"].to_pylist())
+    spans = zip(boots["low_min"].to_pylist(), boots["high_max"].to_pylist(), strict=True)
+    return events, sum(high - low + 1 for low, high in spans) - events

@@ -208,10 +208,10 @@ def whole_time(rows: Iterable[StateRow]) -> list[StateRow]:
 
 def whole_counts(rows: Iterable[KindRow]) -> dict[str, int]:
     """Events of each kind, over all buckets."""
-    sums: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: row.kind):
-        sums[row.kind] = sums.get(row.kind, 0) + row.events
-    return sums
+    sums: Counter[str] = Counter()
+    for row in rows:
+        sums[row.kind] += row.events
+    return dict(sorted(sums.items()))
 
 
 class Tables(NamedTuple):

@@ -78,14 +78,11 @@ def _rows(store: TableStore, name: str, row_type: Any) -> tuple[Any, ...]:
 def _integrity(store: TableStore) -> tuple[IntegrityRow, ...]:
     """One row a queue of a node, over all buckets."""
     table = store.read("gold/integrity")
-    sums: dict[tuple[str, str], list[int]] = {}
-    for fields in [] if table is None else table.to_pylist():
-        total = sums.setdefault((fields["queue"], fields["node"]), [0] * len(INTEGRITY_COUNTS))
-        for index, name in enumerate(INTEGRITY_COUNTS):
-            total[index] += fields[name]
-    return tuple(
-        IntegrityRow._make((queue, *total, node)) for (queue, node), total in sorted(sums.items())
-    )
+    if table is None:
+        return ()
+    sums = table.group_by(["queue", "node"]).aggregate([(name, "sum") for name in INTEGRITY_COUNTS])
+    sums = sums.select(["queue", *(f"{name}_sum" for name in INTEGRITY_COUNTS), "node"])
+    return tuple(sorted(IntegrityRow(*row.values()) for row in sums.to_pylist()))
 
 
 def export(directory: Path, tables: Tables, form: str) -> None:

@@ -174,15 +174,8 @@ def _forget(store: DeltaStore, until_ns: int, is_dry: bool) -> Iterator[Done]:
     left = [file for file in store.live(COVERAGE, "bucket_ns") if file.high >= until_ns]
     if not live or store.table(COVERAGE) is None:
         return
-    boots = {
-        boot_id
-        for file in left
-        for boot_id in pq.read_table(store.place(COVERAGE) / file.path, columns=["boot_id"])[
-            "boot_id"
-        ]
-        .unique()
-        .to_pylist()
-    }
+    parts = (pq.read_table(store.place(COVERAGE) / one.path, columns=["boot_id"]) for one in left)
+    boots = {boot_id for part in parts for boot_id in part["boot_id"].unique().to_pylist()}
     gone: list[WrittenFile] = []
     new: list[WrittenFile] = []
     count = 0

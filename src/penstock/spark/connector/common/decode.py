@@ -29,7 +29,7 @@ from penstock.protocol.property_lookup import (
     property_span,
 )
 from penstock.protocol.values import Table, Value, decode_table, read_field
-from penstock.spark.connector.common.shape import PROPERTY_FIELDS, Shape, arrow_types
+from penstock.spark.connector.common.shape import COLUMNS, PROPERTY_FIELDS, Shape, arrow_types
 
 OFFSET_HEADER: Final = "x-stream-offset"
 # A long integer at the end of the table, where brokers put it.
@@ -49,42 +49,23 @@ GATHERED_BYTES: Final = 8_388_608
 """Rows are handed over when they are a whole batch, or when they are so many bytes."""
 
 
-class Columns:
-    """Rows on their way into Arrow: bodies, addresses and so on by column."""
+Columns = dict[str, list[Any]]
+"""Rows on their way into Arrow, by the names of `shape`."""
 
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        self.offsets: list[int] = []
-        self.timestamps: list[int | None] = []
-        self.exchanges: list[str] = []
-        self.keys: list[str] = []
-        self.redelivered: list[bool] = []
-        self.properties: list[dict[str, object] | None] = []
-        self.headers: list[list[tuple[str, str | None]] | None] = []
 
-    def batch(self, shape: Shape, schema: Any) -> Any:
-        """The rows so far as one Arrow record batch of `schema`."""
-        count = len(self.bodies)
-        values: dict[str, list[Any]] = {
-            "body": self.bodies,
-            "offset": self.offsets,
-            "timestamp": self.timestamps,
-            "exchange": self.exchanges,
-            "routing_key": self.keys,
-            "redelivered": self.redelivered,
-            "properties": self.properties,
-            "headers": self.headers,
-        }
-        arrays = []
-        for name, field in zip(shape.kept(), schema, strict=True):
-            if name == "queue":
-                arrays.append(pa.repeat(pa.scalar(shape.queue, field.type), count))
-            elif name == "enqueue_ts":
-                # A delivery does not say when the broker took it.
-                arrays.append(pa.nulls(count, field.type))
-            else:
-                arrays.append(pa.array(values[name], field.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _batch(columns: Columns, shape: Shape, schema: Any) -> Any:
+    """The rows as one Arrow record batch of `schema`."""
+    count = len(columns["body"])
+    arrays = []
+    for name, field in zip(shape.kept(), schema, strict=True):
+        if name == "queue":
+            arrays.append(pa.repeat(pa.scalar(shape.queue, field.type), count))
+        elif name == "enqueue_ts":
+            # A delivery does not say when the broker took it.
+            arrays.append(pa.nulls(count, field.type))
+        else:
+            arrays.append(pa.array(columns[name], field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def record_batches(raw: bytes, first: int, shape: Shape) -> Iterator[Any]:
@@ -92,10 +73,10 @@ def record_batches(raw: bytes, first: int, shape: Shape) -> Iterator[Any]:
     schema = shape.arrow()
     at = 0
     while at < len(raw):
-        columns = Columns()
+        columns: Columns = {name: [] for name in COLUMNS}
         at = decode_rows(raw, at, first, shape, columns)
-        first += len(columns.bodies)
-        yield columns.batch(shape, schema)
+        first += len(columns["body"])
+        yield _batch(columns, shape, schema)
 
 
 def decode_rows(raw: bytes, at: int, first: int, shape: Shape, columns: Columns) -> int:
@@ -105,8 +86,8 @@ def decode_rows(raw: bytes, at: int, first: int, shape: Shape, columns: Columns)
     """
     frame, header = _FRAME.unpack_from, _HEADER.unpack_from
     addresses: dict[bytes, tuple[str, str]] = {}
-    bodies, exchanges, keys = columns.bodies, columns.exchanges, columns.keys
-    redelivered, timestamps = columns.redelivered, columns.timestamps
+    bodies, exchanges, keys = columns["body"], columns["exchange"], columns["routing_key"]
+    redelivered, timestamps = columns["redelivered"], columns["timestamp"]
     has_details = shape.has_properties or shape.has_headers
     stop = len(raw)
     count = ROWS_PER_ARROW_BATCH
@@ -139,7 +120,8 @@ def decode_rows(raw: bytes, at: int, first: int, shape: Shape, columns: Columns)
             at = body + size + 8
         else:
             at = _join_body(raw, body, left, bodies)
-    columns.offsets.extend(range(first, first + len(bodies) - len(columns.offsets)))
+    offsets = columns["offset"]
+    offsets.extend(range(first, first + len(bodies) - len(offsets)))
     return at
 
 
@@ -202,7 +184,7 @@ def timestamp_us(raw: bytes, flags_at: int, end: int) -> int | None:
 
 def _add_details(raw: bytes, flags_at: int, end: int, shape: Shape, columns: Columns) -> None:
     if shape.has_properties:
-        columns.properties.append(properties_of(raw, flags_at, end))
+        columns["properties"].append(properties_of(raw, flags_at, end))
     if shape.has_headers:
         table: Table | None = None
         try:
@@ -211,7 +193,7 @@ def _add_details(raw: bytes, flags_at: int, end: int, shape: Shape, columns: Col
                 table, _ = decode_table(raw, span[0], span[1])
         except ConnectionFault:
             table = None
-        columns.headers.append(None if table is None else header_items(table))
+        columns["headers"].append(None if table is None else header_items(table))
 
 
 def properties_of(raw: bytes, flags_at: int, end: int) -> dict[str, object] | None:

@@ -146,21 +146,11 @@ class NoReader(DataSourceStreamReader):
     def __init__(self, error: PenstockError) -> None:
         self._error = error
 
-    def initialOffset(self) -> dict[str, Any]:
+    def _fail(self, *asked: object) -> Any:
         """Raises: the error."""
         raise self._error
 
-    def latestOffset(self, *asked: object) -> dict[str, Any]:
-        """Raises: the error."""
-        raise self._error
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Raises: the error."""
-        raise self._error
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Raises: the error."""
-        raise self._error
+    initialOffset = latestOffset = partitions = read = _fail  # type: ignore[assignment]
 
 
 def fitted(reader: "AmqpStreamReader[Any]") -> DataSourceStreamReader:

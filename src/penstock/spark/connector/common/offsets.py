@@ -104,11 +104,6 @@ def begun_at(end: Mapping[str, Any], start: Mapping[str, Any]) -> dict[str, Any]
     return {**end, FROM: dict(start)}
 
 
-def has_beginning(end: Mapping[str, Any]) -> bool:
-    """Whether it is such an end."""
-    return FROM in end
-
-
 def beginning_of(end: Mapping[str, Any], start: dict[str, Any]) -> dict[str, Any]:
     """Where the batch begins that ends at `end`: as it says itself, or at `start`."""
     begun = end.get(FROM)
@@ -142,11 +137,6 @@ def make_up() -> str:
 def is_made_up(group: str) -> bool:
     """Whether that is such a name, so that the broker may forget it in time."""
     return group.startswith(MADE_UP)
-
-
-def with_group(offset: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """`offset` with the name."""
-    return {**offset, GROUP: group}
 
 
 def group_of(given: str, offset: Mapping[str, Any]) -> str:

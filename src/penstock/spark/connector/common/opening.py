@@ -1,7 +1,10 @@
-"""Opens connections for readers and writers, and lists the queues of a pattern. IO.
+"""Opens connections for readers and writers, lists the queues of a pattern, finds out what a queue
+is and how its broker lets it be read (mode=auto). IO.
 
-Secrets come from where they lie, with TLS and a connection name. The broker lists its queues by
-queue.list (docs/requests.md).
+Secrets come from where they lie, with TLS and a connection name. Penstock says what a queue is, and
+lists queues by queue.list (docs/requests.md). Other brokers are asked for a consumer at an offset
+(x-stream-offset=next): for a stream there is one, and it gets nothing before the next row; for an
+ordinary queue RabbitMQ refuses it with 406 before it is given anything.
 """
 
 import os
@@ -12,17 +15,24 @@ from pathlib import Path
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.client.errors import ClientError
+from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import Connection, connect
 from penstock.client.url import BrokerUrl
+from penstock.protocol.constants import NOT_FOUND, PRECONDITION_FAILED
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.endpoint import Endpoint, labelled
-from penstock.spark.connector.common.kinds import LEASE, QUEUE, REQUESTS, STREAM, mode_of
 from penstock.spark.connector.common.labels import in_task
 from penstock.spark.connector.common.option_values import AUTO, matching
 from penstock.spark.connector.common.options import SourceOptions, parse_source
 from penstock.spark.connector.common.outage import is_final, patiently
 
+STREAM: Final = "stream"
+LEASE: Final = "lease"
+QUEUE: Final = "queue"
+REQUESTS: Final = "penstock.requests"
+LEASES: Final = "penstock.leases"
+NO_GROUP: Final = "mode=auto"
+"""A group that nobody makes; asking for it changes nothing."""
 HEARTBEAT_S: Final = 30
 CONNECTION_NAME: Final = "source"
 LOOK_MS_MAX: Final = 5000
@@ -93,6 +103,42 @@ def first_look(endpoint: Endpoint, role: str, look: Callable[[Connection], objec
     except ClientError as error:
         if is_final(error):
             raise
+
+
+def mode_of(connection: Connection, queue: str) -> tuple[str, str]:
+    """The best mode for `queue`, and why rows come at least once where they do, "" elsewhere.
+
+    Raises: ChannelClosedError 404 for a queue that is not there; ClientError."""
+    connection.channel().declare_queue(queue, passive=True)
+    if is_stream(connection, queue):
+        return STREAM, ""
+    if LEASES not in connection.session.server_capabilities():
+        return QUEUE, "this broker has no leases, as Penstock has"
+    try:
+        connection.channel().request("lease.state", {"queue": queue, "group": NO_GROUP})
+    except ChannelClosedError as error:
+        if error.code == NOT_FOUND:
+            raise
+        return QUEUE, f"it cannot be leased ({error.text})"
+    return LEASE, ""
+
+
+def is_stream(connection: Connection, queue: str) -> bool:
+    """Whether `queue` is a stream. Raises: ClientError."""
+    channel = connection.channel()
+    try:
+        if REQUESTS in connection.session.server_capabilities():
+            channel.request("stream.offsets", {"queue": queue})
+            return True
+        channel.qos(1)
+        channel.cancel(channel.consume(queue, arguments={"x-stream-offset": "next"}))
+    except ChannelClosedError as error:
+        if error.code != PRECONDITION_FAILED:
+            raise
+        return False
+    # A broker that does not know the argument has given the consumer what there was.
+    delivery = channel.next_delivery(0)
+    return delivery is None or "x-stream-offset" in (delivery.properties.headers or {})
 
 
 def check_source(given: Mapping[str, str], role: str, application: str = "") -> SourceOptions:

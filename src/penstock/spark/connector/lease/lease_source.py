@@ -25,11 +25,10 @@ from penstock.client.errors import ChannelClosedError, ClientError, ConnectionCl
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.engines import ReadLimit
-from penstock.spark.connector.common.kinds import LEASES
 from penstock.spark.connector.common.labels import in_task
 from penstock.spark.connector.common.link import QueueLink
-from penstock.spark.connector.common.offsets import group_of, is_made_up, make_up, with_group
-from penstock.spark.connector.common.opening import CONNECTION_NAME
+from penstock.spark.connector.common.offsets import GROUP, group_of, is_made_up, make_up
+from penstock.spark.connector.common.opening import CONNECTION_NAME, LEASES
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.ranges import RangePlanner
@@ -376,7 +375,7 @@ class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
 
     def _written(self, numbers: list[int]) -> dict[str, Any]:
         offset = super()._written(numbers)
-        return offset if self._options.group else with_group(offset, self._group)
+        return offset if self._options.group else {**offset, GROUP: self._group}
 
     def planner_of(self, options: SourceOptions) -> LeasePlanner:
         """One that leases messages of that queue."""

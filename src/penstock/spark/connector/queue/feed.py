@@ -25,9 +25,8 @@ from penstock.client.events import (
     Replied,
 )
 from penstock.protocol import methods as m
-from penstock.spark.connector.common.kinds import is_stream
 from penstock.spark.connector.common.link import QueueLink, waker
-from penstock.spark.connector.common.opening import open_connection
+from penstock.spark.connector.common.opening import is_stream, open_connection
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.outage import RETRY_MS, Outage
 from penstock.spark.connector.common.scan import Scanned

@@ -17,10 +17,10 @@ from penstock.client.errors import ChannelClosedError, ClientError, ConnectionCl
 from penstock.spark.connector.common.engines import ReadLimit
 from penstock.spark.connector.common.lag import Told
 from penstock.spark.connector.common.offsets import (
+    FROM,
     LACKING,
     beginning_of,
     begun_at,
-    has_beginning,
     identified,
     ids_in,
 )
@@ -292,11 +292,11 @@ class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
         end = super().latestOffset(start, limit)
         if has_new:
             return begun_at(end, self._written(numbers))
-        is_known = has_beginning(start) or not self._options.may_change
+        is_known = FROM in start or not self._options.may_change
         if is_known and self._numbers(end) == numbers:
             # Spark compares texts: without new rows it has to be the same one.
             return start
-        if has_beginning(start):
+        if FROM in start:
             return end
         return begun_at(end, start) if start == self._began != end else end
 

@@ -23,6 +23,7 @@ from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value
 from penstock.spark.connector.common.decode import stream_offset
 from penstock.spark.connector.common.link import QueueLink, check_channel
+from penstock.spark.connector.common.opening import REQUESTS
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.scan import Scanned
 
@@ -34,7 +35,6 @@ as the budget, which is long where an empty stream would be the whole answer."""
 QUIET_MS: Final = 10
 """A chunk has ended when no row has come for so long, or for a tenth of the budget."""
 ATTACH_MS: Final = 100
-CAN_ASK: Final = "penstock.requests"
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -52,7 +52,7 @@ class StreamEnds:
         self.made_as = ""
         self._options = options
         self._link = QueueLink(options.endpoint, options.queue, 1, name)
-        self.can_ask = CAN_ASK in self._link.session.server_capabilities()
+        self.can_ask = REQUESTS in self._link.session.server_capabilities()
         self._is_consuming = False
         self._watched = -1
         self._consumers = 0

@@ -74,7 +74,7 @@ def test_the_end_of_a_first_batch_says_where_it_begins() -> None:
     start, end = (offsets.written("stream", ["s"], [number]) for number in (5, 9))
     first = json.loads(json.dumps(offsets.begun_at(end, start)))
     assert offsets.read("stream", ["s"], first) == [9]
-    assert offsets.has_beginning(first) and not offsets.has_beginning(end)
+    assert offsets.FROM in first and offsets.FROM not in end
     later = offsets.written("stream", ["s"], [7])
     assert offsets.beginning_of(first, later) == start
     assert offsets.beginning_of(end, later) == later
@@ -92,8 +92,7 @@ def test_names_are_made_up_once_and_known_as_such() -> None:
 
 def test_what_an_offset_says_is_the_group() -> None:
     name = offsets.make_up()
-    assert offsets.with_group(LEASED, name) == {"lease": "orders", "number": 4, "group": name}
-    assert offsets.group_of("", offsets.with_group(LEASED, name)) == name
+    assert offsets.group_of("", {**LEASED, offsets.GROUP: name}) == name
     assert offsets.group_of("etl", LEASED) == "etl"
 
 
@@ -108,6 +107,6 @@ def test_what_an_offset_says_is_the_group() -> None:
 def test_an_option_and_a_checkpoint_that_do_not_belong_together_are_refused(
     given: str, kept: str | None, words: str
 ) -> None:
-    offset = LEASED if kept is None else offsets.with_group(LEASED, kept)
+    offset = LEASED if kept is None else {**LEASED, offsets.GROUP: kept}
     with pytest.raises(OperatorError, match=words):
         offsets.group_of(given, offset)
