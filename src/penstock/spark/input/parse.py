@@ -141,10 +141,10 @@ def message_tables(data: bytes, header: Header, batch: int) -> list[pa.Table]:
     if found is None:
         return [_slowly(data, MESSAGES, lambda fields: _trace_row(fields, header), batch)]
     columns = {
-        "message_id": _whole(found, "id", ""),
+        "message_id": pc.fill_null(found["id"], ""),
         "node": pa.repeat(header.node, len(found)),
-        "t_ns": pc.add(_whole(found, "t", 0), header.offset_ns),
-        **{name: _whole(found, name, "") for name in _TRACE_TEXTS},
+        "t_ns": pc.add(pc.fill_null(found["t"], 0), header.offset_ns),
+        **{name: pc.fill_null(found[name], "") for name in _TRACE_TEXTS},
         UNREADABLE: pa.nulls(len(found), pa.string()),
         "batch": pa.repeat(batch, len(found)),
     }
@@ -166,10 +166,6 @@ def _parsed(data: bytes, schema: pa.Schema, unexpected: str = "ignore") -> pa.Ta
     # An object over several lines is one for Arrow, and so are several on one line.
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     return found if len(found) == lines else None
-
-
-def _whole(found: pa.Table, name: str, instead: str | int) -> pa.ChunkedArray:
-    return pc.fill_null(found[name], instead)
 
 
 def _slowly(

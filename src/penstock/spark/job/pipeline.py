@@ -25,7 +25,7 @@ from penstock.spark.input.pipeline_input import PipelineInput, run_of
 from penstock.spark.java import JavaHome, find_java
 from penstock.spark.job.about import About, read_about, write_about
 from penstock.spark.job.backlog import See
-from penstock.spark.report.report import write_report
+from penstock.spark.report.report import render
 from penstock.spark.report.summary import Summary, TableSource, summarise
 from penstock.spark.schema.formats import RunDescription
 from penstock.spark.schema.rows import BlameRow, Tables, nodes_of, renamed
@@ -67,7 +67,8 @@ def report(tables_dir: Path, output_dir: Path) -> Summary:
     try:
         output_dir.mkdir(parents=True, exist_ok=True)
         summary.write(output_dir / "summary.json")
-        write_report(output_dir / "index.html", tables, about.run, summary, about.bucket_ns)
+        page = render(tables, about.run, summary, about.bucket_ns)
+        (output_dir / "index.html").write_text(page, encoding="utf-8")
     except OSError as fault:
         raise OperatorError(
             f"the report cannot be written below {output_dir}: {fault}; choose another directory"

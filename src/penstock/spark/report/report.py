@@ -7,7 +7,6 @@ import platform
 import re
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import penstock
@@ -29,23 +28,13 @@ WALL_MIN_NS: Final = 946_684_800_000_000_000
 SHOWN_MIN_NS: Final = 10_000_000
 
 
-def write_report(
-    path: Path,
-    tables: Tables,
-    run: RunDescription,
-    summary: Summary,
-    bucket_ns: int,
-) -> None:
-    """Write the page. Raises: OSError."""
-    path.write_text(render(tables, run, summary, bucket_ns), encoding="utf-8")
-
-
 def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int) -> str:
     """The whole page as text."""
     tables = without_lone_node(tables)
     axis = scales.TimeAxis(tables, run, bucket_ns)
     verdict, state = summary.verdict()
     latencies, latency_ticks = plots.latencies(tables, run)
+    named = {one.cause for one in summary.causes}
     page = _templates().get_template("page.html")
     text: str = page.render(
         # Only `penstock run` has phases; any other broker's events are no run.
@@ -58,7 +47,7 @@ def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int
         promises=[(one, MARKS[one.state]) for one in summary.promises],
         sentences=summary.sentences[:SENTENCES_MAX],
         causes=_causes(summary),
-        others=[one for one in summary.recommendations if one.rule not in _names(summary)],
+        others=[one for one in summary.recommendations if one.rule not in named],
         held_who=summary.held_who,
         throughput=plots.throughput(axis, tables),
         rates=plots.rates(axis, tables, bucket_ns),
@@ -169,10 +158,6 @@ def _tiles(tables: Tables, summary: Summary) -> list[tuple[str, str, str]]:
         top = summary.causes[0]
         found.append((f"{top.share:.0%}", top.cause, anchor(top.cause)))
     return found
-
-
-def _names(summary: Summary) -> set[str]:
-    return {one.cause for one in summary.causes}
 
 
 def _causes(summary: Summary) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
 from penstock.spark.job.pipeline import BUCKET_NS
-from penstock.spark.report.report import write_report
+from penstock.spark.report.report import render
 from penstock.spark.report.summary import Summary, TableSource, summarise
 from penstock.spark.schema.formats import read_run, require_input
 from tests.spark import oracle
@@ -27,7 +27,8 @@ def reported(directory: Path) -> Summary:
     summary = summarise(tables, described, TableSource("the oracle", *counts), BUCKET_NS)
     (directory / "out").mkdir()
     summary.write(directory / "out" / "summary.json")
-    write_report(directory / "out" / "index.html", tables, described, summary, BUCKET_NS)
+    page = render(tables, described, summary, BUCKET_NS)
+    (directory / "out" / "index.html").write_text(page, encoding="utf-8")
     return summary
 
 
