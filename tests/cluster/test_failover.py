@@ -125,9 +125,11 @@ def test_clients_of_another_node_do_not_notice(rig: ClusterRig) -> None:
         while len({number for number, _ in got}) < sent and time.monotonic() < end:
             connection.process_data_events(0.1)
         channel.basic_publish("", answers, b"0")
-        numbers = [number for number, is_again in got if not is_again]
-        assert {number for number, _ in got} == set(range(sent))
-        assert numbers == sorted(set(numbers)), "in order, but for what came again"
+        firsts = list(dict.fromkeys(number for number, _ in got))
+        assert firsts == list(range(sent)), "all of them, in order"
+        unmarked = [number for number, is_again in got if not is_again]
+        # The publish that was unconfirmed when the leader was killed, or handed over.
+        assert len(unmarked) - len(set(unmarked)) <= 2
         print(f"{sent} sent, {len(got) - sent} came again, through node {own}")
 
 
