@@ -200,7 +200,7 @@ attack: $(RUN)/.stamp
 # all of them, each with a seed of its own. Root, iproute2 and an etcd.
 NEMESES ?= 2
 cluster-nemeses: $(TEST)/.stamp
-	for kind in $$(seq 1 25); do \
+	for kind in $$(seq 1 26); do \
 		$(TEST)/bin/python -m tests.cluster.nemeses --seconds 180 --alone $$kind || exit 1; \
 	done
 	for seed in $$(seq 1 $(NEMESES)); do \

@@ -32,6 +32,9 @@ from tests.cluster.namespaces import Namespaces, may_make_networks
 
 TROUBLE_S: Final = (2.0, 12.0)
 REST_S: Final = (1.0, 4.0)
+STALL_S: Final = 40.0
+"""Within which a leader whose disk stands still is followed by another: cluster_disk_stall_ms, the
+election and a start, on a busy machine."""
 
 
 class Nemesis:
@@ -44,7 +47,12 @@ class Nemesis:
         self.spaces = spaces
         self.machines = machines
         self.chance = chance
+        self.loads: list[Load] = []
         self.began = time.monotonic()
+
+    def confirms(self) -> int:
+        """Of all publishers, so far."""
+        return sum(len(load.publisher.confirmed_at) for load in self.loads)
 
     def say(self, words: str) -> None:
         print(f" t={time.monotonic() - self.began:06.1f}  {words}", flush=True)
@@ -77,6 +85,9 @@ class Nemesis:
         for name in names:
             self.rig.kill(name)
         self.wait()
+        if 2 * len(names) < len(self.rig.nodes):
+            # Whoever is left is a majority, and does not wait for the others.
+            self.rig.await_serving()
         for name in names:
             self.rig.start(name)
 
@@ -178,6 +189,21 @@ class Nemesis:
         self.rig.start_one_etcd(one)
         self.rig.start(leader)
 
+    def cut_etcd_leader(self) -> None:
+        """From the other members of etcd; nodes hear all of them."""
+        one = next(one for one in self.rig.etcds if one.leads())
+        self.say(f"{one.name}, which leads etcd, is cut off from the others")
+        for other in self.rig.etcds:
+            if other is not one:
+                self.spaces.cut(one.name, other.name)
+        time.sleep(self.chance.uniform(0, 2))
+        leader, _ = self.names()
+        self.say(f"and {leader} is killed")
+        self.rig.kill(leader)
+        self.rig.await_serving(leader)
+        self.spaces.heal()
+        self.rig.start(leader)
+
     def power_leader(self) -> None:
         self._power(self.names()[0])
 
@@ -205,7 +231,11 @@ class Nemesis:
     def _fill(self, name: str) -> None:
         self.say(f"the disk of {name} is full")
         self.machines.fill(name)
+        before = self.confirms()
         self.wait()
+        leader = self.rig.serving() or "none"
+        self.say(f"{self.confirms() - before:,} confirms meanwhile, node {leader} leads")
+        self.say(f"{name} has said: {self.machines.last_words(name)}")
         self.machines.empty(name)
         # Whoever could not write has ended, with a sentence, and is started by its supervisor.
         end = time.monotonic() + 3
@@ -215,15 +245,24 @@ class Nemesis:
             time.sleep(0.2)
 
     def stall_leader(self) -> None:
-        self._stall(self.names()[0])
+        """For a moment, or until another node leads."""
+        leader, _ = self.names()
+        if self.chance.random() < 0.5:
+            self._stall(leader, 2, 8)
+            return
+        self.say(f"the disk of {leader} stands still until it gives up")
+        began = time.monotonic()
+        with self.machines.stalled(leader):
+            other = self.rig.await_serving(leader, STALL_S)
+            self.say(f"{other} leads after {time.monotonic() - began:.1f} s")
 
     def stall_follower(self) -> None:
-        self._stall(self.chance.choice(self.names()[1]))
+        self._stall(self.chance.choice(self.names()[1]), 2, 20)
 
-    def _stall(self, name: str) -> None:
+    def _stall(self, name: str, least_s: float, most_s: float) -> None:
         self.say(f"the disk of {name} stands still")
         with self.machines.stalled(name):
-            time.sleep(self.chance.uniform(2, 20))
+            time.sleep(self.chance.uniform(least_s, most_s))
 
     def clock_leader(self) -> None:
         self._clock(self.names()[0])
@@ -250,7 +289,7 @@ KINDS: Final = (
     "cut_leader", "cut_leader_whole", "cut_etcd", "cut_follower", "one_way", "flap", "etcd_down",
     "etcd_down_and_kill", "move", "kill_one_etcd", "power_leader", "power_follower", "power_all",
     "full_leader", "full_follower", "stall_leader", "stall_follower", "clock_leader",
-    "clock_follower",
+    "clock_follower", "cut_etcd_leader",
 )  # fmt: skip
 
 
@@ -264,6 +303,7 @@ def storm(nemesis: Nemesis, seed: int, seconds: float, kinds: list[str]) -> None
         Load(rig, "storm-queue", is_stream=False, window=20),
         Load(rig, "storm-stream", is_stream=True, window=20),
     ]
+    nemesis.loads = loads
     for load in loads:
         load.publisher.start()
         load.consumer.start()

@@ -22,7 +22,8 @@ _TROUBLE: Final = (AMQPError, AMQPConnectorException, OSError)
 
 class Client:
     """places: addresses and ports of the nodes, tried in turns. A thread of its own from `start` to
-    `stop`; history: what happened, in order; began: the run's clock is 0 there."""
+    `stop`; history: what happened, in order; began: the run's clock is 0 there; kind: the queue's
+    type, "" for none."""
 
     def __init__(
         self, places: Sequence[tuple[str, int]], queue: str, began: float, *, is_stream: bool
@@ -31,12 +32,17 @@ class Client:
         self.queue = queue
         self.began = began
         self.is_stream = is_stream
+        self.kind = "stream" if is_stream else ""
         self.turn = 0
         self.history: list[Happened] = []
         self.connections = 0
         self.is_over = threading.Event()
         self.fault: BaseException | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def arguments(self) -> dict[str, object] | None:
+        """Of the queue, which is declared on each connection."""
+        return {"x-queue-type": self.kind} if self.kind else None
 
     def now(self) -> float:
         return time.monotonic() - self.began
@@ -135,7 +141,6 @@ class Publisher(Client):
         connection.ioloop.stop()
 
     def _channel_open(self, channel: Any) -> None:
-        arguments = {"x-queue-type": "stream"} if self.is_stream else None
         self.channel = channel
 
         def declared(_: Any) -> None:
@@ -143,7 +148,9 @@ class Publisher(Client):
             self._pump()
             self._look()
 
-        channel.queue_declare(self.queue, durable=True, arguments=arguments, callback=declared)
+        channel.queue_declare(
+            self.queue, durable=True, arguments=self.arguments(), callback=declared
+        )
 
     def _look(self) -> None:
         """Now and then: whether all is said."""
@@ -231,8 +238,7 @@ class Consumer(Client):
 
     def _work(self, connection: Any) -> None:
         channel = connection.channel()
-        kind = {"x-queue-type": "stream"} if self.is_stream else None
-        channel.queue_declare(self.queue, durable=True, arguments=kind)
+        channel.queue_declare(self.queue, durable=True, arguments=self.arguments())
         channel.basic_qos(prefetch_count=100)
         arguments: dict[str, object] = {}
         if self.is_stream:

@@ -89,6 +89,16 @@ class Etcd:
     def peer(self) -> str:
         return f"http://{self.host}:{self.peer_port}"
 
+    def leads(self) -> bool:
+        """Whether it says that it leads the others."""
+        asked = urllib.request.Request(f"{self.endpoint}/v3/maintenance/status", b"{}")
+        try:
+            with urllib.request.urlopen(asked, timeout=2) as answer:
+                found = json.load(answer)
+        except (OSError, urllib.error.URLError, ValueError):
+            return False
+        return bool(found["header"]["member_id"] == found.get("leader"))
+
     def is_healthy(self) -> bool:
         """Whether it answers, as one of a majority."""
         try:

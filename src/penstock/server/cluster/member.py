@@ -416,6 +416,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.act()
 
     def synced(self, count: int) -> None:
+        self.stalled_ms = 0
         self.disk.broker_synced(Position(self.epoch, self.base + count))
 
     def _mark(self, number: int) -> None:
@@ -442,10 +443,14 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.act()
 
     def stalled(self, ms: int) -> None:
+        """What the broker's disk is at may not be recorded yet: replication knows of no entry."""
         self.stalled_ms = ms
+        self.member.local_stalled(ms, now_ms())
+        self.act()
 
     def ended(self, is_clean: bool) -> None:
         child, self.child = self.child, None
+        self.stalled_ms = 0
         self.is_child_clean = is_clean
         self.child_ended.set()
         if child is None or self.is_closing:
