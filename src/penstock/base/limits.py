@@ -184,6 +184,11 @@ CLUSTER_KEPT_BYTES: Final = Limit(16_777_216, 65_536, 1_073_741_824,
 CLUSTER_KEPT_NODE_BYTES: Final = Limit(268_435_456, 65_536, 68_719_476_736,
     "bytes that a node keeps of all clients whom it forwards", GUARD, "forwarding/asked",
     "publishes are not kept: they are refused (basic.nack) when the leader is gone")
+CLUSTER_SEEN_RUNS: Final = Limit(65_536, 1024, 16_777_216,
+    "runs of publishes through other nodes that a node knows to be in the log; a publisher mostly "
+    "has one", GUARD, "replication/seen",
+    "the publisher that has been silent for longest is forgotten: what it has sent again after a "
+    "failover may be there twice")
 CLUSTER_RESYNC_BYTES_PER_S: Final = Limit(67_108_864, 1_048_576, 10_737_418_240,
     "bytes a second of a copy of a leader's directory", PACE, "server/cluster/member",
     "the copy rests, so that links and disks are left to entries")

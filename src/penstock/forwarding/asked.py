@@ -47,6 +47,7 @@ ANSWERS: Final[Mapping[int, frozenset[int]]] = MappingProxyType(
 )
 """The answers of a request by its ids. A client's requests on one channel are answered in order."""
 
+ATTEMPTS_MAX: Final = 8
 ENTRY_BYTES: Final = 300
 """Of an entry, besides its frames."""
 
@@ -122,10 +123,11 @@ class Publish:
 
     seq: its number among the publishes to be confirmed, from 1, else 0; frames: all that came of
     it, None when there was no room to keep them; missing: bytes of the body that are to come, -1
-    before its header; is_dropped: the rest of it goes nowhere.
+    before its header; is_dropped: the rest of it goes nowhere; attempts: references and numbers
+    under which brokers that are gone had it, ATTEMPTS_MAX of them.
     """
 
-    __slots__ = ("frames", "is_dropped", "missing", "order", "seq", "size")
+    __slots__ = ("attempts", "frames", "is_dropped", "missing", "order", "seq", "size")
 
     def __init__(self, order: int, seq: int) -> None:
         self.order = order
@@ -134,3 +136,8 @@ class Publish:
         self.size = 0
         self.missing = -1
         self.is_dropped = False
+        self.attempts: tuple[tuple[bytes, int], ...] = ()
+
+    def tried(self, reference: bytes, number: int) -> None:
+        """A broker has been given it, and nobody knows what became of that."""
+        self.attempts = (*self.attempts[1 - ATTEMPTS_MAX :], (reference, number))

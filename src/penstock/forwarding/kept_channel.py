@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 from penstock.base.errors import PenstockError
 from penstock.forwarding.asked import ANSWERS, ENTRY_BYTES, Publish, Request, ids_of, number_of
 from penstock.forwarding.frame_cutter import HEADER, METHOD, Frame
+from penstock.protocol.handshake import channel_open
 from penstock.protocol.methods import table as m
 from penstock.protocol.methods.base import Method
 from penstock.protocol.methods.codec import decode_method, method_frame
+from penstock.replication.seen import Answer, Run
 
 if TYPE_CHECKING:
     from penstock.forwarding.kept_connection import KeptConnection
@@ -76,7 +78,8 @@ class Consumer:
 class KeptChannel:
     """publishes: by their numbers, oldest first; requests: that are not answered, in order;
     expected: answers of this broker in their order, each with its request, None for what was asked
-    again in the client's place; owed: of the latter; resent: numbers of the publishes that this
+    again in the client's place; owed: of the latter; reference: of its publishes at this broker;
+    has_said: this broker has been asked for everything; resent: numbers of the publishes that this
     broker has had first, base: the client's last number before those that follow; tags_before:
     numbers of deliveries up to this one were of brokers that are gone; tag: the last one.
     """
@@ -87,6 +90,7 @@ class KeptChannel:
         "consumers",
         "expected",
         "flow_ok_owed",
+        "has_said",
         "held",
         "held_consumer",
         "held_missing",
@@ -106,6 +110,7 @@ class KeptChannel:
         "owed",
         "publishes",
         "qos",
+        "reference",
         "requests",
         "resent",
         "sending",
@@ -120,6 +125,8 @@ class KeptChannel:
         self.connection = connection
         self.number = number
         self.is_open = False
+        self.reference = connection.next_reference()
+        self.has_said = True
         self.requests: deque[Request] = deque()
         self.expected: deque[tuple[frozenset[int], Request | None]] = deque()
         self.owed = 0
@@ -230,6 +237,8 @@ class KeptChannel:
             self.names_last_queue = True
             data = self._with_queue(method, data)
         match method:
+            case m.ChannelOpen():
+                data = channel_open(self.number, self.reference)
             case m.ConfirmSelect():
                 self.is_confirming = True
             case m.TxSelect():
@@ -447,6 +456,9 @@ class KeptChannel:
             if publish.frames is None:
                 del self.publishes[seq]
                 to_client.append(method_frame(self.number, m.BasicNack(delivery_tag=seq)))
+        if self.has_said:
+            self.has_said = False
+            self._note_attempts()
         if self.sending is not None and self.sending.frames is None:
             self.sending.is_dropped = True
         if self.is_stopped:
@@ -455,22 +467,56 @@ class KeptChannel:
             to_client.append(method_frame(self.number, m.ChannelFlow(active=True)))
         return True
 
-    def ask_again(self) -> None:
-        """Everything, of a broker that knows nothing of it."""
+    def _note_attempts(self) -> None:
+        """Which numbers the broker has given to what it has not confirmed."""
+        numbers = {seq: at for at, seq in enumerate(self.resent, 1)}
+        behind = len(self.resent) - self.base
+        for seq, publish in self.publishes.items():
+            publish.tried(self.reference, numbers.get(seq, seq + behind))
+
+    def unknown(self) -> list[Run]:
+        """Publishes of which nobody knows what became of them: for each reference, from the first
+        to the last."""
+        found: dict[bytes, tuple[int, int]] = {}
+        for publish in self.publishes.values():
+            for reference, number in publish.attempts:
+                first, last = found.get(reference, (number, number))
+                found[reference] = (min(first, number), max(last, number))
+        return [Run(reference, *ends) for reference, ends in found.items()]
+
+    def _drop_seen(self, seen: Answer) -> None:
+        """Confirm what the log holds: it is not sent again. Who still waits for confirm.select-ok
+        takes no confirm before it."""
+        if any(isinstance(one.method, m.ConfirmSelect) and one.answers for one in self.requests):
+            return
+        for seq, publish in list(self.publishes.items()):
+            if any(seen.has(*attempt) for attempt in publish.attempts):
+                del self.publishes[seq]
+                self._forget(publish)
+                self.connection.dropped += 1
+                ack = method_frame(self.number, m.BasicAck(delivery_tag=seq))
+                self.connection.to_client.append(ack)
+
+    def ask_again(self, seen: Answer) -> None:
+        """Everything, of a broker that knows nothing of it. seen: publishes that its log holds."""
+        self._drop_seen(seen)
         self.resent.clear()
+        self.has_said = True
+        self.reference = self.connection.next_reference()
+        opening = channel_open(self.number, self.reference)
         if self.is_open:
-            self._ask(m.ChannelOpen(), OPEN_OK)
+            self._ask(opening, OPEN_OK)
         if self.is_confirm_done:
-            self._ask(m.ConfirmSelect())
+            self._ask_for(m.ConfirmSelect())
         if self.is_tx_done:
-            self._ask(m.TxSelect())
+            self._ask_for(m.TxSelect())
         said = (b"", b"")
         for consumer in self.consumers.values():
             said = self._ask_qos(consumer.qos, said)
-            self._ask(consumer.again())
+            self._ask_for(consumer.again())
         self._ask_qos(self.qos, said)
         if self.names_last_queue and self.last_queue:
-            self._ask(m.QueueDeclare(queue=self.last_queue, passive=True))
+            self._ask_for(m.QueueDeclare(queue=self.last_queue, passive=True))
         to_broker = self.connection.to_broker
         publishes = list(self.publishes.values())
         if self.sending is not None and not self.sending.seq and not self.sending.is_dropped:
@@ -479,7 +525,8 @@ class KeptChannel:
         entries.sort(key=attrgetter("order"))
         for entry in entries:
             if isinstance(entry, Request):
-                to_broker.append(entry.data)
+                is_opening = isinstance(entry.method, m.ChannelOpen)
+                to_broker.append(opening if is_opening else entry.data)
                 if entry.answers:
                     self.expected.append((entry.answers, entry))
             else:
@@ -488,9 +535,12 @@ class KeptChannel:
                     self.resent.append(entry.seq)
         self.base = self.seq
 
-    def _ask(self, method: Method, answers: frozenset[int] = frozenset()) -> None:
-        self.connection.to_broker.append(method_frame(self.number, method))
-        self.expected.append((answers or ANSWERS[number_of(type(method))], None))
+    def _ask_for(self, method: Method) -> None:
+        self._ask(method_frame(self.number, method), ANSWERS[number_of(type(method))])
+
+    def _ask(self, data: bytes, answers: frozenset[int]) -> None:
+        self.connection.to_broker.append(data)
+        self.expected.append((answers, None))
         self._owe(1)
 
     def _owe(self, change: int) -> None:
@@ -500,9 +550,7 @@ class KeptChannel:
     def _ask_qos(self, wanted: Qos, said: Qos) -> Qos:
         for new, old in zip(wanted, said, strict=True):
             if new != old:
-                self.connection.to_broker.append(new)
-                self.expected.append((ANSWERS[number_of(m.BasicQos)], None))
-                self._owe(1)
+                self._ask(new, ANSWERS[number_of(m.BasicQos)])
         return wanted
 
     def let_go(self) -> None:

@@ -19,6 +19,7 @@ from penstock.protocol.handshake import GOES_ON
 from penstock.protocol.methods import table as m
 from penstock.protocol.methods.base import Method
 from penstock.protocol.methods.codec import decode_method, method_frame
+from penstock.replication.seen import NOTHING, REFERENCE_BYTES, Answer, Run
 
 _BUSY: Final = (403, 405)
 """An exclusive queue or consumer is still that of the connection which was lost."""
@@ -26,6 +27,9 @@ _OPEN: Final = number_of(m.ChannelOpen)
 _CLOSE: Final = number_of(m.ChannelClose)
 _CLOSE_OK: Final = number_of(m.ChannelCloseOk)
 _CHANNELS: Final = 65_535
+TOKEN_BYTES: Final = REFERENCE_BYTES - 4
+_UNKNOWN: Final = 16_384
+"""Runs that a leader is asked for: one for each channel, and each broker it has lost."""
 _DECLARED: Final = 64
 """Declarations on their way, so that few are said twice when one of them is refused."""
 
@@ -40,7 +44,8 @@ class KeptConnection:
     is_raw: bytes are passed on and not looked at; is_over: either side has said that it closes;
     is_attached: the broker knows all that it has to, so the client may be read; sessions: brokers
     so far; is_closing: channels that were closed in the broker's place and the session of that,
-    until the client has answered.
+    until the client has answered; references: that were made of the token; seen: publishes that
+    the log of this broker holds; dropped: publishes that were not sent again because of that.
     """
 
     __slots__ = (
@@ -51,6 +56,7 @@ class KeptConnection:
         "declared_at",
         "declared_to",
         "declaring",
+        "dropped",
         "head",
         "held_bytes",
         "is_attached",
@@ -63,17 +69,25 @@ class KeptConnection:
         "is_renewing",
         "open",
         "owed",
+        "references",
+        "seen",
         "sessions",
         "share",
         "start_ok",
         "to_broker",
         "to_client",
+        "token",
         "topology",
         "tune_ok",
     )
 
-    def __init__(self, share: Share, payload_max: int) -> None:
+    def __init__(self, share: Share, payload_max: int, token: bytes) -> None:
+        """token: TOKEN_BYTES that nobody else has, and nobody can guess."""
         self.share = share
+        self.token = token
+        self.references = 0
+        self.seen = NOTHING
+        self.dropped = 0
         self.held_bytes = 0
         self.owed = 0
         self.client = FrameCutter(payload_max)
@@ -312,8 +326,19 @@ class KeptConnection:
             self.is_renewing = False
             self.to_client.append(method_frame(0, m.ConnectionUpdateSecretOk()))
 
-    def attach(self) -> None:
-        """Begin with another broker, or with the same one anew."""
+    def unknown(self) -> list[Run]:
+        """Publishes of which the next leader is to say which of them its log holds."""
+        return [run for one in self.channels.values() for run in one.unknown()][:_UNKNOWN]
+
+    def next_reference(self) -> bytes:
+        """For the publishes of one channel at one broker."""
+        self.references += 1
+        return self.token + (self.references & 0xFFFFFFFF).to_bytes(4, "big")
+
+    def attach(self, seen: Answer = NOTHING) -> None:
+        """Begin with another broker, or with the same one anew. seen: publishes that its log
+        holds, of those that were asked for."""
+        self.seen = seen
         self.sessions += 1
         self.to_broker.clear()
         self.to_broker.append(PROTOCOL_HEADER)
@@ -388,7 +413,7 @@ class KeptConnection:
 
     def _ask_channels(self) -> None:
         for channel in self.channels.values():
-            channel.ask_again()
+            channel.ask_again(self.seen)
         self._look()
 
     def _look(self) -> None:

@@ -223,6 +223,32 @@ GOES_ON: Final = "penstock.goes_on"
 exclusive queues again by the names that were given to them."""
 
 
+REFERENCE: Final = "penstock.reference:"
+"""Begins the reserved field of channel.open that such a node sends: behind it are 32 hexadecimal
+digits, by which publishes of the channel are found again in the log of a cluster."""
+_REFERENCE_BYTES: Final = 16
+_CHANNEL_OPEN: Final = b"\x00\x14\x00\x0a"
+
+
+def channel_open(number: int, reference: bytes) -> bytes:
+    """The frame of a channel.open with a reference of 16 bytes."""
+    said = f"{REFERENCE}{reference.hex()}".encode("ascii")
+    payload = _CHANNEL_OPEN + bytes((len(said),)) + said
+    return b"\x01" + number.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + b"\xce"
+
+
+def reference_of(payload: bytes) -> bytes:
+    """The reference in the payload of a channel.open, b"" for none."""
+    said = payload[5:]
+    begin = REFERENCE.encode("ascii")
+    if len(said) != len(begin) + 2 * _REFERENCE_BYTES or not said.startswith(begin):
+        return b""
+    try:
+        return bytes.fromhex(said[len(begin) :].decode("ascii"))
+    except ValueError:
+        return b""
+
+
 def client_capabilities(client_properties: Table) -> frozenset[str]:
     """The names of the capabilities a client says it has; empty when it says nothing sensible."""
     said = client_properties.get("capabilities")

@@ -394,14 +394,14 @@ class Member:
         self.following.applied(self._now_ms)
         self._go_on()
 
-    def append(self, payload: bytes, now_ms: int) -> int:
-        """The leader's broker sent an entry: its number, 0 when it leads no longer."""
+    def append(self, payload: bytes, now_ms: int, publishes: bytes = b"") -> int:
+        """The leader's broker sent an `Entry`: its number, 0 when it leads no longer."""
         self._at(now_ms)
         if self.leading is None:
             return 0
         if self.replica.is_drained:
             self.leading.local_began(now_ms)
-        entry = Entry(self.epoch, self.replica.tail.seq + 1, payload)
+        entry = Entry(self.epoch, self.replica.tail.seq + 1, payload, publishes)
         self.replica.take(entry)
         return entry.seq
 

@@ -23,11 +23,13 @@ NOWHERE: Final = Position(0, 0)
 
 
 class Entry(Struct, frozen=True, array_like=True):
-    """One entry. payload: operations on the data directory, or nothing in an epoch's first one."""
+    """One entry. payload: operations on the data directory, or nothing in an epoch's first one;
+    publishes: that are in the log with it as a whole, see `seen`."""
 
     epoch: int
     seq: int
     payload: bytes
+    publishes: bytes = b""
 
     @property
     def position(self) -> Position:

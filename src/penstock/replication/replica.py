@@ -5,9 +5,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from penstock.base.limits import CLUSTER_SEEN_RUNS
 from penstock.replication.actions import Action, Apply, Persist
 from penstock.replication.positions import Entry, Position
 from penstock.replication.ring import Ring
+from penstock.replication.seen import Seen
 from penstock.replication.state import MemberState
 
 
@@ -17,6 +19,7 @@ class Replica:
     position: applied, synced, and on the disk itself.
     tail: the last entry that was received or recorded; those between are being applied.
     is_exact: nothing lies in the directory behind `tail`.
+    seen: publishes of which is known that they are in it.
     state: as it will be when all is written that was asked for; durable: as it is on the disk.
     """
 
@@ -33,6 +36,7 @@ class Replica:
         self.state = msgspec.structs.replace(state, promised=promised)
         self.durable = state
         self.ring = Ring(position if self.is_exact and state.is_whole else None)
+        self.seen = Seen(CLUSTER_SEEN_RUNS.default)
         self._number = 0
         self._waiting: deque[tuple[int, MemberState, Callable[[], None]]] = deque()
 
@@ -66,6 +70,8 @@ class Replica:
         """An entry was received, or recorded by the broker of a leader."""
         self.ring.append(entry)
         self.tail = entry.position
+        if entry.publishes:
+            self.seen.note(entry.publishes)
 
     def apply(self, entries: tuple[Entry, ...]) -> None:
         """Have entries that were taken applied."""
@@ -86,8 +92,10 @@ class Replica:
         """The directory is another one from here on: nobody can be brought here from before."""
         self.position = self.tail = position
         self.ring = Ring(position)
+        self.seen.clear()
 
     def forget_history(self) -> None:
         """Nobody can be brought here from any place before the next entry."""
         self.ring = Ring(None)
         self.tail = self.position
+        self.seen.clear()

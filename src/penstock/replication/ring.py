@@ -6,7 +6,7 @@ from penstock.replication.positions import Entry, Position
 
 
 class Ring:
-    """Entries in a row, oldest first.
+    """Entries in a row, oldest first; bytes are those of payloads and publishes.
 
     base: the position before the oldest, None when nobody can be brought from there.
     """
@@ -33,7 +33,7 @@ class Ring:
         assert last is None or entry.seq == last.seq + 1, "the log has no gaps"
         before = self._ends[-1] if self._ends else self._gone
         self._entries.append(entry)
-        self._ends.append(before + len(entry.payload))
+        self._ends.append(before + len(entry.payload) + len(entry.publishes))
 
     def trim(self, bytes_: int, upto_seq: int) -> None:
         """Give up the oldest entries until `bytes_` are left, none behind `upto_seq`."""
@@ -61,7 +61,7 @@ class Ring:
         left = bytes_
         while index < len(self._entries):
             entry = self._entries[index]
-            left -= len(entry.payload)
+            left -= len(entry.payload) + len(entry.publishes)
             if found and left < 0:
                 break
             found.append(entry)

@@ -35,7 +35,8 @@ class StreamBatch(Job):
     that go; marks: what was made safe by those before; is_last: of a clean stop; is_prompt: it is
     synced in any case. Other batches are if a segment begins, is full or goes in them: whatever the
     mode of the store, files follow each other without a gap, and a footer is behind chunks that are
-    safe. is_synced: it has been, with all that was written before.
+    safe. is_synced: it has been, with all that was written before; publishes: that are in the logs
+    with it, see `holds`.
 
     A run that found the disk full, or no handle to be had, may be run again: everything has its
     fixed place. Raises: SyncFailed once a sync has failed, at this and every later run.
@@ -49,6 +50,7 @@ class StreamBatch(Job):
         "is_prompt",
         "is_synced",
         "marks",
+        "publishes",
         "removals",
     )
 
@@ -61,6 +63,10 @@ class StreamBatch(Job):
         self.full: list[StreamSegment] = []
         self.removals: list[StreamSegment] = []
         self.marks: list[Entry] = []
+        self.publishes = b""
+
+    def holds(self, publishes: bytes) -> None:
+        self.publishes = publishes
 
     def run(self) -> None:
         handles = self.handles
@@ -73,6 +79,8 @@ class StreamBatch(Job):
                 handles.remove(segment.name)
             handles.roster.mark(self.marks)
             self.write_chunks()
+            if self.publishes:
+                handles.directory.note_publishes(self.publishes)
             if has_to_sync:
                 self.sync()
                 self.is_synced = True

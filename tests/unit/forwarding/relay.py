@@ -4,8 +4,9 @@ import random
 from collections.abc import Callable
 
 from penstock.forwarding.asked import Budget, Share
-from penstock.forwarding.kept_connection import KeptConnection
+from penstock.forwarding.kept_connection import TOKEN_BYTES, KeptConnection
 from penstock.protocol import methods as m
+from penstock.replication.seen import NOTHING, Answer
 from tests.unit.broker.peer import Bed, Heard, Peer
 
 QUEUE = "q"
@@ -30,9 +31,9 @@ class Relay(Peer):
         self.pace = 1.0
         self.budget = Budget(1 << 26)
         self.share = Share(self.budget, own_bytes)
-        self.kept = KeptConnection(self.share, 1 << 20)
+        self.kept = KeptConnection(self.share, 1 << 20, chance.randbytes(TOKEN_BYTES))
         self.deaths = 0
-        super().__init__(Bed(), "first")
+        super().__init__(self.new_bed(), "first")
         self.behind = Peer(self.bed, "behind")
         if is_open:
             self.open()
@@ -70,18 +71,14 @@ class Relay(Peer):
     def die(self, meanwhile: Callable[[], None] | None = None, *, is_taken: bool = True) -> None:
         """The broker is gone, some of what it and the client said last with it. meanwhile: what
         happens at the next one before it is asked; is_taken: it takes the client."""
-        said = b"".join(self.kept.to_broker)
-        self.behind.send(said[: self.chance.randrange(len(said) + 1)])
-        heard = bytes(self.behind.output.sent)
-        self.kept.from_broker(heard[: self.chance.randrange(len(heard) + 1)])
+        self.cut()
         self.behind.hang_up()
         self.bed.settle()
         left = self.bed.connect("reader")
         left.call(1, m.QueueDeclare(QUEUE, durable=True), m.QueueDeclareOk)
         left.say(1, m.BasicConsume(QUEUE, "all", no_ack=True))
         messages = [one.body for one in left.heard() if one.header]
-        self.deaths += 1
-        self.bed = Bed()
+        self.bed = self.new_bed()
         writer = self.bed.connect("writer")
         writer.call(1, m.QueueDeclare(QUEUE, durable=True), m.QueueDeclareOk)
         writer.publish(QUEUE, *messages)
@@ -89,7 +86,23 @@ class Relay(Peer):
         if meanwhile is not None:
             meanwhile()
         self.kept.lost()
-        self.behind = Peer(self.bed, f"behind{self.deaths}")
-        self.kept.attach()
-        self.move()
+        self.go_on(NOTHING)
         assert self.kept.is_attached == is_taken
+
+    def new_bed(self) -> Bed:
+        """The broker of the next leader."""
+        return Bed()
+
+    def cut(self) -> None:
+        """Some of what both have said last never arrives."""
+        said = b"".join(self.kept.to_broker)
+        self.behind.send(said[: self.chance.randrange(len(said) + 1)])
+        heard = bytes(self.behind.output.sent)
+        self.kept.from_broker(heard[: self.chance.randrange(len(heard) + 1)])
+
+    def go_on(self, seen: Answer) -> None:
+        """The next broker is asked for everything. seen: what its log holds of the unconfirmed."""
+        self.deaths += 1
+        self.behind = Peer(self.bed, f"behind{self.deaths}")
+        self.kept.attach(seen)
+        self.move()

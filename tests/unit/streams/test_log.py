@@ -50,6 +50,27 @@ class Shelf:
         return found
 
 
+def test_a_batch_says_which_publishes_it_holds_when_all_of_it_is_written() -> None:
+    shelf = Shelf(segment_bytes=300)
+    said: list[tuple[bytes, int]] = []
+
+    class Noting(MemoryDirectory):
+        def note_publishes(self, runs: bytes) -> None:
+            said.append((runs, sum(self.open(name).size() for name in self.names())))
+
+    shelf.files = Noting()
+    shelf.handles = StreamHandles(shelf.files)
+    for _ in range(9):
+        shelf.log.append(message(b"x" * 100), shelf.now_us)
+    batch = StreamBatch(shelf.handles)
+    shelf.log.take(batch)
+    batch.holds(b"runs")
+    batch.run()
+    written = sum(len(deed.data) for deed in batch.chunks)
+    assert len(said) == 1 and said[0][0] == b"runs"
+    assert said[0][1] >= written > 900
+
+
 def test_what_is_not_on_the_disk_cannot_be_read() -> None:
     shelf = Shelf()
     shelf.log.append(message(b"a"), 1)

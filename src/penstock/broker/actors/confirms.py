@@ -185,6 +185,11 @@ class Confirms:
             return 0
         return i64(self.waiting[index])
 
+    def number(self, sequence: i64) -> i64:
+        """The whole number of an unanswered publish, of which `sequence` is the lower bits."""
+        index: i64 = (sequence - self.base) & SEQUENCE_MASK
+        return self.base + index if index < len(self.waiting) else self._full(sequence)
+
     def set_aside(self) -> None:
         """Keep the list short while publishes wait for long; after everything was collected."""
         waiting = self.waiting

@@ -28,6 +28,10 @@ class Disk:
         """Run `job` after those given before; `client` is told when it has ended."""
         raise NotImplementedError
 
+    def keeps_publishes(self) -> bool:
+        """Whether jobs are to be told which publishes they hold (`Job.holds`)."""
+        return False
+
     def needs(self) -> int:
         """While the end of a job is told: the number of the entry of a cluster's log with which all
         it did is written, 0 where there is no such log."""

@@ -9,6 +9,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.actor import Actor, Line
+from penstock.broker.actors.whole_publishes import WholePublishes
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import HELD_RATE, Hop
@@ -39,6 +40,9 @@ class Answerable:
 
     def lost(self, sequences: list[int]) -> None:
         """The publishes with these numbers will never be in the queue: they cannot be read."""
+
+    def written(self, messages: list[Message], publishes: WholePublishes) -> None:
+        """`messages` are about to be written for one queue; whoever has a reference adds them."""
 
     def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
         """How long what is accepted next took on its way to the disk, see AnswerTimes.synced."""

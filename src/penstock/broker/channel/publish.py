@@ -24,6 +24,7 @@ from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.confirms import Confirms
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.actors.output import Answering, Output
+from penstock.broker.actors.whole_publishes import WholePublishes
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.first_cause import NO_CAUSES
 from penstock.broker.channel.full_actions import CLOSE, NACK, STOP
@@ -129,9 +130,9 @@ class Publisher(Answerable):
     publish for several queues; is_waiting: the next publish has no place; work: done for routes and
     copies and not yet counted, WORK_OF_ONE for what an ordinary publish takes; forced: publishes
     that went past a closed hop because a forced one stood behind them; give_back: writes a
-    basic.return; answering, times: where confirms are written, and counted; spread: the publish
-    that is on its way to many queues; wires: hops that may still be made in this turn, below 0 when
-    the next publish needs more turns.
+    basic.return; reference: of a forwarded client's channel, else b""; answering, times: where
+    confirms are written, and counted; spread: the publish that is on its way to many queues; wires:
+    hops that may still be made in this turn, below 0 when the next publish needs more turns.
     """
 
     __deletable__ = ("channel",)
@@ -153,6 +154,7 @@ class Publisher(Answerable):
         "output",
         "parking",
         "publish_count",
+        "reference",
         "return_count",
         "rules",
         "spread",
@@ -203,6 +205,7 @@ class Publisher(Answerable):
         self.way: Way | None = None
         self.wires: i64 = 0
         self.confirms: Confirms | None = None
+        self.reference = b""
         self.publish_count: i64 = 0
         self.return_count: i64 = 0
         self.unroutable_count: i64 = 0
@@ -763,8 +766,7 @@ class Publisher(Answerable):
             lane.commands = actor.durability.commands(lane)
         self.strategy.wire(lane)
         if self.lanes is NO_LANES:
-            self.lanes = {}
-            self.actors = {}
+            self.lanes, self.actors = {}, {}
         self.lanes[actor.name] = lane
         self.actors[actor.name] = actor
         actor.attach(lane)
@@ -789,29 +791,30 @@ class Publisher(Answerable):
 
     def must_answer(self) -> None:
         """Some publishes can be confirmed: before the next send they are."""
-        times = self.times
-        times.queued(self.channel.line.turn_ns)
+        self.times.queued(self.channel.line.turn_ns)
         self.output.note_answering(self.answering)
 
     def accepted(self, messages: list[Message], count: i64) -> None:
         confirms = self.confirms
-        if confirms is None:
-            return
-        confirms.accept_all(messages, count)
-        if confirms.is_dirty:
-            self.must_answer()
+        if confirms is not None:
+            confirms.accept_all(messages, count)
+            if confirms.is_dirty:
+                self.must_answer()
+
+    def written(self, messages: list[Message], publishes: WholePublishes) -> None:
+        if self.reference and self.confirms is not None:
+            publishes.add(self.reference, self.confirms, messages)
 
     def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
         self.times.synced(queued_ns, joined_ns, sent_ns, done_ns)
 
     def refused(self, messages: list[Message]) -> None:
         confirms = self.confirms
-        if confirms is None:
-            return
-        for message in messages:
-            if message.sequence >= 0:
-                confirms.refuse(i64(message.sequence))
-        self.must_answer()
+        if confirms is not None:
+            for message in messages:
+                if message.sequence >= 0:
+                    confirms.refuse(i64(message.sequence))
+            self.must_answer()
 
     def lost(self, sequences: list[int]) -> None:
         confirms = self.confirms

@@ -50,6 +50,7 @@ from penstock.protocol.handshake import (
     client_capabilities,
     judge_header,
     negotiate,
+    reference_of,
     start_method,
     tune_method,
     tuning_of,
@@ -400,9 +401,9 @@ class Negotiator(ConnectionVerbs):
             raise ConnectionFault(504, "expected 'channel.open'", identity >> 16, identity & 0xFFFF)
         if is_ours:
             raise ConnectionFault(504, "second 'channel.open' seen", 20, 10)
-        self._open_channel(connection, number)
+        self._open_channel(connection, number, reference_of(event.payload))
 
-    def _open_channel(self, connection: Connection, number: int) -> None:
+    def _open_channel(self, connection: Connection, number: int, reference: bytes) -> None:
         highest = self.tuning.channel_max or self.host.context.config.channels_max
         opened = len(connection.channels)
         if opened >= highest:
@@ -432,6 +433,7 @@ class Negotiator(ConnectionVerbs):
             profile.unsent_deliveries,
             line,
         )
+        channel.publisher.reference = reference
         channel.cancel_notify = "consumer_cancel_notify" in session.capabilities
         gate = connection.gate
         if profile.is_parking:

@@ -20,6 +20,7 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.broker.actors.actor import BLOCKED, IDLE, WAITING, Actor, Line
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.syncing import SyncTimes
+from penstock.broker.actors.whole_publishes import WholePublishes
 from penstock.broker.store.commit_state import (
     TRANSITIONS,
     CommitAction,
@@ -388,8 +389,18 @@ class GroupCommit(Actor):
         if self.line.is_accounting:
             self.time.enter(self.rest_state(), now_ns)
         self.submitted(batch)
+        if self.disk.keeps_publishes():
+            batch.holds(self._whole_publishes(requests))
         self.disk.submit(batch, self.client)
         return []
+
+    def _whole_publishes(self, requests: list[WriteRequest]) -> bytes:
+        """Those of forwarded clients that are in the log as a whole with these requests."""
+        publishes = WholePublishes()
+        for request in requests:
+            if request.answerable is not None:
+                request.answerable.written(request.messages, publishes)
+        return publishes.encoded()
 
     def requests(self) -> list[WriteRequest]:
         """Everything that was offered and is not answered yet, for whoever counts it."""

@@ -18,6 +18,7 @@ from penstock.server.cluster.pipe import (
     MARKED,
     MIRRORED,
     NODES,
+    PUBLISHES,
     READY,
     STALLED,
     START,
@@ -44,8 +45,8 @@ PATIENCE_S: Final = 10.0
 class ChildEvents:
     """What a broker has to say; the member's."""
 
-    def recorded(self, payloads: list[bytes]) -> None:
-        """Its next entries."""
+    def recorded(self, entries: list[tuple[bytes, bytes]]) -> None:
+        """Its next entries, each with the publishes that are in the log with it as a whole."""
         raise NotImplementedError
 
     def synced(self, count: int) -> None:
@@ -102,6 +103,7 @@ class BrokerChild:
         self.frames = FrameReader()
         self.transport: asyncio.Transport | None = None
         self.unsent: list[bytes] = []
+        self.publishes = b""
         self.is_warm = False
         self.is_started = False
         self.is_stopping = False
@@ -132,11 +134,15 @@ class BrokerChild:
     def received(self, data: bytes) -> None:
         """The pipe has something to say. Entries that came together are told together."""
         assert self.transport is not None, "it is what has received"
-        entries: list[bytes] = []
+        entries: list[tuple[bytes, bytes]] = []
         try:
             for kind, payload in self.frames.feed(data):
                 if kind == ENTRY:
-                    entries.append(payload)
+                    entries.append((payload, self.publishes))
+                    self.publishes = b""
+                    continue
+                if kind == PUBLISHES:
+                    self.publishes = payload
                     continue
                 self._tell(entries)
                 self._take(kind, payload)
@@ -146,7 +152,7 @@ class BrokerChild:
             self.process.kill()
             self.transport.abort()
 
-    def _tell(self, entries: list[bytes]) -> None:
+    def _tell(self, entries: list[tuple[bytes, bytes]]) -> None:
         if entries and not self.is_deposed:
             self.events.recorded(entries[:])
         entries.clear()

@@ -21,6 +21,7 @@ from penstock.server.cluster.pipe import (
     ENTRY,
     MARK,
     NODES,
+    PUBLISHES,
     STALLED,
     STOP,
     WAITS,
@@ -78,8 +79,9 @@ class ChildPipe:
         if self.ended:
             raise PipeEnded(EIO, self.ended)
 
-    def send_entry(self, parts: list[bytes]) -> int:
-        """Send the next entry; its number. Raises: PipeEnded."""
+    def send_entry(self, parts: list[bytes], publishes: bytes = b"") -> int:
+        """Send the next entry; its number. publishes: that are in the log with it as a whole.
+        Raises: PipeEnded."""
         size = 0
         for part in parts:
             size += len(part)
@@ -89,7 +91,8 @@ class ChildPipe:
             self._sizes.append(size)
             self.unsafe_bytes += size
             number = self.sent
-        self._send([head(ENTRY, size), *parts])
+        before = [frame(PUBLISHES, publishes)] if publishes else []
+        self._send([*before, head(ENTRY, size), *parts])
         return number
 
     def send_done(self, count: int) -> None:

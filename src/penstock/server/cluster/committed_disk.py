@@ -177,6 +177,9 @@ class CommittedDisk(DiskThread):
         self._need = one.need
         one.client.job_done(one.job, one.error)
 
+    def keeps_publishes(self) -> bool:
+        return True
+
     def needs(self) -> int:
         return self._need
 

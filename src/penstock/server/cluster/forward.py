@@ -144,7 +144,9 @@ class Forwarder:
             self.told_at = now
         elif place is not None and now - self.told_at >= _TELL_S:
             count, self.told = self.reach.went_on - self.told, self.reach.went_on
-            return f"clients of this node that go on with node '{place.name}': {count}"
+            words = f"clients of this node that go on with node '{place.name}': {count}"
+            dropped, self.reach.dropped = self.reach.dropped, 0
+            return f"{words}; publishes that were there already: {dropped}" if dropped else words
         return ""
 
     async def close(self) -> None:
@@ -203,15 +205,15 @@ class Forwarder:
         await client.serve(reader, writer)
 
 
-async def deliver(hello: Hello, link: LinkConnection, path: str) -> None:
+async def deliver(hello: Hello, link: LinkConnection, path: str, seen: bytes = b"") -> None:
     """At the leader: hand a forwarded client to the broker's private socket at `path`, with the
-    client's own address, or a question to the control socket there.
-    Raises: OSError; EOFError; LinkFault."""
+    client's own address, or a question to the control socket there. seen: of the client's
+    publishes, those that are in the log. Raises: OSError; EOFError; LinkFault."""
     reader, writer = await asyncio.open_unix_connection(path, limit=CLUSTER_FORWARD_BYTES.default)
     try:
         if hello.purpose == FORWARD:
             writer.write(header_of(hello.client_host, hello.client_port, hello.client_tls))
-        link.write(TAKEN)
+        link.write(TAKEN, seen)
         await relay(reader, writer, link)
     finally:
         writer.close()
@@ -316,7 +318,8 @@ class Questions:
             place = self.place()
             if place is not None and not place.is_here:
                 try:
-                    return await self.links.forward(place.name, place.address, NOBODY, purpose)
+                    link, _ = await self.links.forward(place.name, place.address, NOBODY, purpose)
+                    return link
                 except (*GONE, ValueError):
                     # It leads no more, or not yet.
                     pass

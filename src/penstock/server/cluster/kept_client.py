@@ -6,7 +6,8 @@ links' own.
 """
 
 import asyncio
-from collections.abc import Callable
+import secrets
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
@@ -17,10 +18,11 @@ from penstock.base.limits import (
 )
 from penstock.forwarding.asked import Share
 from penstock.forwarding.kept_channel import CannotKeep
-from penstock.forwarding.kept_connection import AttachFault, KeptConnection
+from penstock.forwarding.kept_connection import TOKEN_BYTES, AttachFault, KeptConnection
 from penstock.protocol.constants import HEARTBEAT_FRAME, SHUTDOWN_TEXT
 from penstock.protocol.methods import table as m
 from penstock.protocol.methods.codec import method_frame
+from penstock.replication.seen import NOTHING, Answer, Run, decode_runs, encode_runs
 from penstock.server.cluster.link_frames import DATA, END, LinkFault
 from penstock.server.cluster.link_io import Client, LinkConnection
 from penstock.server.cluster.links import Links
@@ -137,29 +139,44 @@ class Pace:
 
 class Reach:
     """How clients come to whoever leads. private_path: of the socket of this node's own broker;
-    went_on: times that a client has gone on with another broker. See MemberNode."""
+    seen: which of some publishes are in the log, asked where this node leads; went_on: times that a
+    client has gone on with another broker; dropped: publishes that were not sent again then, as the
+    log had them. See MemberNode."""
 
     def __init__(
-        self, links: Links, place: Callable[[], Place | None], private_path: Callable[[], str]
+        self,
+        links: Links,
+        place: Callable[[], Place | None],
+        private_path: Callable[[], str],
+        seen: Callable[[bytes], Awaitable[bytes]],
     ) -> None:
         self.links = links
         self.place = place
         self.private_path = private_path
+        self.seen = seen
         self.went_on = 0
+        self.dropped = 0
 
-    async def connect(self, place: Place, client: Client) -> Upstream:
-        """Raises: OSError; EOFError; LinkFault; ValueError."""
+    async def connect(
+        self, place: Place, client: Client, unknown: list[Run]
+    ) -> tuple[Upstream, Answer]:
+        """A connection to the broker there, and which of `unknown` the log holds.
+        Raises: OSError; EOFError; LinkFault; ValueError."""
+        asked = encode_runs(unknown)
         if not place.is_here:
-            return LinkUpstream(await self.links.forward(place.name, place.address, client))
+            link, seen = await self.links.forward(place.name, place.address, client, unknown=asked)
+            return LinkUpstream(link), Answer(decode_runs(seen))
+        answer = Answer(decode_runs(await self.seen(asked)) if asked else ())
         reader, writer = await asyncio.open_unix_connection(
             self.private_path(), limit=CLUSTER_FORWARD_BYTES.default
         )
         writer.write(header_of(client.host, client.port, client.tls))
-        return LocalUpstream(reader, writer)
+        return LocalUpstream(reader, writer), answer
 
 
 class KeptClient:
-    """is_refused: nobody led for too long."""
+    """seen: publishes that were in the log of whoever leads when the last connection to him was
+    made; is_refused: nobody led for too long."""
 
     def __init__(
         self, reach: Reach, client: Client, share: Share, tls: TlsSession | None = None
@@ -168,7 +185,9 @@ class KeptClient:
         self.client = client
         self.tls = tls
         self.share = share
-        self.kept = KeptConnection(share, FRAME_BYTES_MAX.highest)
+        token = secrets.token_bytes(TOKEN_BYTES)
+        self.kept = KeptConnection(share, FRAME_BYTES_MAX.highest, token)
+        self.seen = NOTHING
         self.place: Place | None = None
         self.upstream: Upstream | None = None
         self.attached = asyncio.Event()
@@ -335,7 +354,8 @@ class KeptClient:
             place = self.reach.place()
             if place is not None:
                 try:
-                    upstream = await self.reach.connect(place, self.client)
+                    unknown = self.kept.unknown()
+                    upstream, self.seen = await self.reach.connect(place, self.client, unknown)
                 except (*GONE, ValueError, TimeoutError):
                     # It leads no more, or not yet: nothing of the client has gone there.
                     pass
@@ -358,6 +378,8 @@ class KeptClient:
                 await asyncio.sleep(_BUSY_S)
             else:
                 self.reach.went_on += 1
+                self.reach.dropped += self.kept.dropped
+                self.kept.dropped = 0
                 self.attached.set()
                 return upstream
         if self.kept.can_be_told:
@@ -367,7 +389,7 @@ class KeptClient:
     async def _say_again(self, upstream: Upstream) -> None:
         """Raises: AttachFault; CannotKeep; OSError; EOFError; LinkFault."""
         kept = self.kept
-        kept.attach()
+        kept.attach(self.seen)
         while True:
             # Not drained: what it says meanwhile has to be read.
             self._write_broker()

@@ -38,6 +38,9 @@ END: Final = 11
 """That side of a forwarded client has said all."""
 TAKEN: Final = 13
 """A forwarded client has been handed to the broker; until then it may be taken elsewhere."""
+PUBLISHES: Final = 14
+"""Publishes of a forwarded client of which nobody knows what became of them; TAKEN says which of
+them are in the log. See replication/seen."""
 SPOILT: Final = 12
 """The answer to an ASK that could not be answered: u32 number, why."""
 
@@ -71,6 +74,7 @@ class Hello(msgspec.Struct, frozen=True):
     purpose: REPLICATION, FORWARD, PROBE, ASK_BROKER or ASK_MEMBER.
     client_host, client_port, client_tls: of a forwarded client; what is known by its TLS, which
     ends at the node that it came to.
+    asks: PUBLISHES follows.
     """
 
     protocol: int
@@ -85,6 +89,7 @@ class Hello(msgspec.Struct, frozen=True):
     client_host: str = ""
     client_port: int = 0
     client_tls: TlsPeer | None = None
+    asks: bool = False
 
 
 class Welcome(msgspec.Struct, frozen=True):

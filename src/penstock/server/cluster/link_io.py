@@ -150,8 +150,11 @@ async def dial(
     name: str,
     purpose: str,
     client: Client = NOBODY,
+    *,
+    asks: bool = False,
 ) -> LinkConnection:
-    """A connection to member `name`, which has welcomed us. client: one to be forwarded.
+    """A connection to member `name`, which has welcomed us. client: one to be forwarded; asks: see
+    Hello.
     Raises: LinkFault; OSError; EOFError; ValueError for an address that is none."""
     host, port = split_address(address)
     async with asyncio.timeout(HANDSHAKE_S):
@@ -177,6 +180,7 @@ async def dial(
                 client.host,
                 client.port,
                 client.tls,
+                asks,
             )
             connection.write(HELLO, msgspec.json.encode(hello))
             kind, payload = await connection.read(is_welcome=False)

@@ -20,6 +20,7 @@ from penstock.server.cluster.link_frames import (
     FORWARD,
     FORWARDED,
     PROBE,
+    PUBLISHES,
     REPLICATION,
     TAKEN,
     FrameReader,
@@ -292,20 +293,29 @@ class Links:
         self.flush()
 
     async def forward(
-        self, name: str, address: str, client: Client, purpose: str = FORWARD
-    ) -> LinkConnection:
+        self,
+        name: str,
+        address: str,
+        client: Client,
+        purpose: str = FORWARD,
+        unknown: bytes = b"",
+    ) -> tuple[LinkConnection, bytes]:
         """A connection for one client, which the broker there has taken, or for one who asks.
+        unknown: publishes of the client; with the connection comes which of them are in the log.
         Raises: as `dial`."""
-        connection = await dial(address, self.tls, self.me, name, purpose, client)
+        asks = unknown != b""
+        connection = await dial(address, self.tls, self.me, name, purpose, client, asks=asks)
         try:
+            if asks:
+                connection.write(PUBLISHES, unknown)
             async with asyncio.timeout(TAKEN_S):
-                kind, _ = await connection.read()
+                kind, seen = await connection.read()
             if kind != TAKEN:
                 raise LinkFault("does not take clients")
         except BaseException:
             connection.abort()
             raise
-        return connection
+        return connection, seen
 
     def drop(self, name: str) -> None:
         """Close the link; it is made again."""

@@ -45,6 +45,7 @@ from penstock.replication.frames import FrameFault, decode, encode
 from penstock.replication.leading import Leading
 from penstock.replication.member import Member
 from penstock.replication.positions import Position
+from penstock.replication.seen import decode_runs, encode_runs
 from penstock.server.cluster.admission import Self
 from penstock.server.cluster.broker_child import BrokerChild, ChildEvents
 from penstock.server.cluster.commit_watch import CommitWatch
@@ -69,12 +70,13 @@ from penstock.server.cluster.link_frames import (
     ASK_MEMBER,
     MESSAGE,
     NUDGE,
+    PUBLISHES,
     SPOILT,
     Hello,
     LinkFault,
 )
 from penstock.server.cluster.link_io import LinkConnection
-from penstock.server.cluster.links import LinkEvents, Links
+from penstock.server.cluster.links import TAKEN_S, LinkEvents, Links
 from penstock.server.cluster.member_sockets import MemberSockets
 from penstock.server.cluster.pipe import NodeRow, Nodes, Ready
 from penstock.server.cluster.replica_disk import DiskEvents, ReplicaDisk
@@ -83,6 +85,10 @@ from penstock.server.cluster.settings import MemberSettings
 from penstock.server.control.control_client import cluster_path, control_path
 
 TICK_S: Final = 0.05
+_COMMITTED_S: Final = 0.002
+"""Between two looks whether what a client has published is committed."""
+_SEEN_RUNS: Final = 65_536
+"""Of one answer."""
 
 
 def now_ms() -> int:
@@ -120,7 +126,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.links = Links(me, settings.tls, self, self._forwarded)
         self.asker = ResyncAsker(self.links)
         self.server = ResyncServer(self.links, disk.path)
-        reach = Reach(self.links, self._place, lambda: str(sockets.private))
+        reach = Reach(self.links, self._place, lambda: str(sockets.private), self._seen)
         self.forwarder = Forwarder(sockets.public(), config, reach, log)
         path = config.control_socket or control_path(sockets.port)
         self.questions = Questions(self.links, path, self._place)
@@ -408,11 +414,11 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             await asyncio.sleep(0.005)
         return False
 
-    def recorded(self, payloads: list[bytes]) -> None:
-        self.count += len(payloads)
+    def recorded(self, entries: list[tuple[bytes, bytes]]) -> None:
+        self.count += len(entries)
         now = now_ms()
-        for payload in payloads:
-            self.member.append(payload, now)
+        for payload, publishes in entries:
+            self.member.append(payload, now, publishes)
         self.act()
 
     def synced(self, count: int) -> None:
@@ -547,8 +553,28 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             raise LinkFault(f"node '{hello.name}' forwards a client, and this node does not lead")
         elif hello.purpose == ASK_BROKER:
             await deliver(hello, link, self.ready_told.control)
+        elif hello.asks:
+            async with asyncio.timeout(TAKEN_S):
+                kind, unknown = await link.read()
+            if kind != PUBLISHES:
+                raise LinkFault(f"node '{hello.name}' does not say what a client has published")
+            seen = await self._seen(unknown)
+            await deliver(hello, link, str(self.sockets.private), seen)
         else:
             await deliver(hello, link, str(self.sockets.private))
+
+    async def _seen(self, unknown: bytes) -> bytes:
+        """Which of these publishes are in the log, now that this node leads; told when that much of
+        it is committed. Raises: LinkFault, when it is not."""
+        member = self.member
+        epoch, end = member.epoch, member.replica.tail.seq
+        seen = encode_runs(member.replica.seen.among(decode_runs(unknown), _SEEN_RUNS))
+        until = self.loop.time() + TAKEN_S
+        while member.commit_seq < end and self.loop.time() < until:
+            await asyncio.sleep(_COMMITTED_S)
+        if member.leading is None or member.epoch != epoch or member.commit_seq < end:
+            raise LinkFault("what a client has published is not committed")
+        return seen
 
     # -- etcd --------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@
                     MARKED   the number of a MARK: what was written before it was sent before this
                     STALLED  milliseconds for which its disk has been at one job
                     MIRRORED count: 1 while it has mirrored queues, else 0
+                    PUBLISHES runs of publishes that are in the log with the next ENTRY as a whole
     to the broker   START    JSON of Start
                     COMMITTED count: that many entries are safe wherever they have to be
                     MARK     number: between two jobs of the disk it is answered by MARKED
@@ -37,6 +38,7 @@ READY: Final = 4
 FAILED: Final = 5
 STALLED: Final = 6
 MIRRORED: Final = 8
+PUBLISHES: Final = 9
 START: Final = 16
 COMMITTED: Final = 17
 STOP: Final = 18
@@ -46,7 +48,7 @@ WAITS: Final = 20
 NODES: Final = 21
 KINDS: Final = frozenset(
     {WARM, ENTRY, DONE, READY, FAILED, STALLED, START, COMMITTED, STOP, MARK, MARKED, WAITS}
-    | {MIRRORED, NODES}
+    | {MIRRORED, NODES, PUBLISHES}
 )
 
 HEAD: Final = Struct(">IB")

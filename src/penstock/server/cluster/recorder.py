@@ -43,6 +43,7 @@ class Recorder:
         self.pipe = pipe
         self.is_starting = True
         self._writer = EntryWriter()
+        self._publishes: list[bytes] = []
         self._lock = RLock()
         self._done = 0
         self._open: dict[int, int] = {}
@@ -84,9 +85,16 @@ class Recorder:
             self.add(kind, path)
             self._flush()
 
+    def note_publishes(self, runs: bytes) -> None:
+        """All of what these publishes left in files was recorded: the next entry says so."""
+        with self._lock:
+            self._publishes.append(runs)
+
     def _flush(self) -> None:
         if self._writer.count > 0:
-            self.pipe.send_entry(self._writer.take())
+            publishes = b"".join(self._publishes)
+            self._publishes.clear()
+            self.pipe.send_entry(self._writer.take(), publishes)
 
     def mark(self, number: int) -> None:
         """Everything that was done so far leaves before the answer to this. Raises: PipeEnded."""
@@ -181,6 +189,9 @@ class RecordedDirectory(Directory):
 
     def sync_totals(self) -> SyncTotals | None:
         return self._directory.sync_totals()
+
+    def note_publishes(self, runs: bytes) -> None:
+        self._recorder.note_publishes(runs)
 
     def names(self) -> list[str]:
         return self._directory.names()

@@ -69,6 +69,10 @@ class Directory:
         """How long the syncs of its files took; None where they are not measured."""
         return None
 
+    def note_publishes(self, runs: bytes) -> None:
+        """What was written last holds these publishes as a whole (see replication/seen). Nothing
+        where nobody asks for it."""
+
     def names(self) -> list[str]:
         """The names of all files in it, sorted."""
         raise NotImplementedError

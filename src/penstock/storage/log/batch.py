@@ -52,7 +52,7 @@ class Batch(Job):
     """One batch. chunks, acks: what is written; full: segments that get their footer; removals:
     segments nobody needs; is_sync: whether it ends with a sync; is_last: of a clean stop, which
     syncs acknowledgements too, as one with syncs_acks does; synced: what is safe afterwards, as
-    segments and offsets.
+    segments and offsets; publishes: that are in the log with it, see `holds`.
 
     A run that found the disk full, or no handle to be had, may be run again: everything has its
     fixed place. Raises: SyncFailed once a sync has failed, at this and every later run.
@@ -65,6 +65,7 @@ class Batch(Job):
         "handles",
         "is_last",
         "is_sync",
+        "publishes",
         "removals",
         "synced",
         "syncs_acks",
@@ -75,11 +76,15 @@ class Batch(Job):
         self.is_sync = is_sync
         self.is_last = False
         self.syncs_acks = False
+        self.publishes = b""
         self.chunks: list[SegmentWrite] = []
         self.acks: list[AckDeed] = []
         self.full: list[Segment] = []
         self.removals: list[Segment] = []
         self.synced: list[tuple[Segment, int]] = []
+
+    def holds(self, publishes: bytes) -> None:
+        self.publishes = publishes
 
     def run(self) -> None:
         handles = self.handles
@@ -126,6 +131,8 @@ class Batch(Job):
         # First, because it gives room, and nothing in this batch depends on what goes.
         self.remove_logs()
         self.write_chunks()
+        if self.publishes:
+            handles.directory.note_publishes(self.publishes)
         self.write_acks()
         if self.is_sync:
             self.sync()

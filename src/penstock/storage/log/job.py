@@ -12,6 +12,11 @@ class Job:
 
     __slots__ = ()
 
+    def holds(self, publishes: bytes) -> None:
+        """It writes these publishes as a whole, or what is missing of them: see
+        `Directory.note_publishes`. Jobs that write none are not told of any."""
+        raise NotImplementedError
+
     def run(self) -> None:
         """Do it. Raises: OSError."""
         raise NotImplementedError

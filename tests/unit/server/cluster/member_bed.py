@@ -57,7 +57,8 @@ class Follower:
 
 class Member:
     """Reads frames on a thread. entries: all of them; frames: the others; commits: whether a
-    follower's word commits an entry, or it is committed at once, or not before `commit`."""
+    follower's word commits an entry, or it is committed at once, or not before `commit`;
+    publishes: what was said of them, and how many entries had come by then."""
 
     AT_ONCE = "at once"
     APPLIED = "applied"
@@ -73,6 +74,7 @@ class Member:
         self.count = 0
         self.entries: list[bytes] = []
         self.frames: list[tuple[int, bytes]] = []
+        self.publishes: list[tuple[int, bytes]] = []
         self.is_over = False
         if follower is not None:
             follower.on_told = self._applied
@@ -92,6 +94,8 @@ class Member:
             for kind, payload in reader.feed(data):
                 if kind == pipe.ENTRY:
                     self._entry(payload)
+                elif kind == pipe.PUBLISHES:
+                    self.publishes.append((self.count, payload))
                 else:
                     self.frames.append((kind, payload))
             if self.commits == self.AT_ONCE and self.count > 0:

@@ -30,6 +30,11 @@ from tests.unit.server.wire import Wire, until
 HEADER = b"AMQP\x00\x00\x09\x01"
 
 
+async def nothing_seen(unknown: bytes) -> bytes:
+    """Of a log without publishes."""
+    return b""
+
+
 @pytest.mark.parametrize("tls", [None, TlsPeer("TLSv1.3", "AES", "CN=ü,O=\r\n", "app")])
 @pytest.mark.parametrize(("host", "port"), [("192.0.2.7", 1), ("::1", 65_535), ("fe80::1%eth0", 7)])
 def test_a_header_says_what_it_was_made_of(host: str, port: int, tls: TlsPeer | None) -> None:
@@ -80,7 +85,7 @@ class Place:
         self.leader.links.on_forward = self._forwarded
         self.address = await self.leader.listen()
         self.port = open_socket("127.0.0.1", 0)
-        reach = Reach(self.follower.links, self._leader, lambda: self.path)
+        reach = Reach(self.follower.links, self._leader, lambda: self.path, nothing_seen)
         self.forwarder = Forwarder(
             [(self.port, False)], Config(connections_max=2), reach, LogBook()
         )
@@ -190,9 +195,12 @@ class Leaders:
         self.leading = -1
         self.port = open_socket("127.0.0.1", 0)
         links = End("b").links
-        reach = Reach(links, self._place, lambda: str(self.folder / f"{self.leading}.sock"))
+        reach = Reach(links, self._place, self._path, nothing_seen)
         is_tls = config.tls_cert != ""
         self.forwarder = Forwarder([(self.port, is_tls)], config, reach, LogBook())
+
+    def _path(self) -> str:
+        return str(self.folder / f"{self.leading}.sock")
 
     def _place(self) -> Where | None:
         return Where("b", "", self.leading, is_here=True) if self.leading >= 0 else None

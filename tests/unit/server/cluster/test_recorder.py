@@ -160,6 +160,22 @@ def test_an_entry_leaves_before_the_sync_that_it_ends_with(bed: Bed) -> None:
     assert seen == [before + 1]
 
 
+def test_publishes_leave_with_the_entry_behind_what_was_written_of_them(bed: Bed) -> None:
+    file = bed.directory.create("one.log")
+    data = b"x" * (3 * PIECE_BYTES)
+    file.write(0, data)
+    bed.directory.note_publishes(b"first ")
+    bed.directory.note_publishes(b"second")
+    file.sync()
+    file.write(len(data), b"more")
+    bed.operations()
+    ((before, said),) = bed.member.publishes
+    assert said == b"first second"
+    entries = bed.member.entries[: before + 1]
+    written = sum(len(one.data) for entry in entries for one in decode(entry))
+    assert written == len(data), "all of it, and nothing behind it"
+
+
 def test_without_a_member_nothing_is_changed(bed: Bed) -> None:
     file = bed.directory.create("one.log")
     file.write(0, b"before")

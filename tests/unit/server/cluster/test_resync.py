@@ -43,7 +43,7 @@ class KeptPipe(ChildPipe):
     def check(self) -> None:
         pass
 
-    def send_entry(self, parts: list[bytes]) -> int:
+    def send_entry(self, parts: list[bytes], publishes: bytes = b"") -> int:
         self.entries.append(b"".join(parts))
         self.sent += 1
         return self.sent
