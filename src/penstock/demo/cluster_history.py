@@ -15,8 +15,6 @@ SENT: Final = "sent"
 CONFIRMED: Final = "confirmed"
 DELIVERED: Final = "delivered"
 CONNECTED: Final = "connected"
-PAUSE_S: Final = 0.2
-"""Without a confirm for so long, the leader may be another one afterwards."""
 SETTLED_S: Final = 5.0
 """An acknowledgement that a client wrote so long before it lost its connection has been taken."""
 
@@ -38,10 +36,9 @@ class Happened(msgspec.Struct, frozen=True, array_like=True):
 class Verdict:
     """lost: confirmed and never delivered; invented: delivered and never sent; disordered: first
     deliveries behind later ones of their publisher; repeated: delivered again though they were sent
-    once, without the mark, and neither because the consumer's connection was lost at that time nor
-    because they were unconfirmed over a pause, when a node sends them again; gaps: places in a
-    stream where offsets do not count on; duplicates: deliveries beyond the first, allowed ones
-    included."""
+    once, without the mark, and not because the consumer's connection was lost at that time; gaps:
+    places in a stream where offsets do not count on; duplicates: deliveries beyond the first,
+    allowed ones included."""
 
     sent: int = 0
     confirmed: int = 0
@@ -102,33 +99,12 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
                 found.repeated.append(message)
     # A publisher and a consumer do not write in one order: what was sent twice is known only now.
     found.repeated = [one for one in found.repeated if delivered[one] > sent[one]]
-    if found.repeated:
-        paused = _unconfirmed_over_a_pause(history)
-        found.repeated = [one for one in found.repeated if one not in paused]
     found.sent = len(sent)
     found.confirmed = len(confirmed)
     found.delivered = len(delivered)
     found.duplicates = sum(delivered.values()) - len(delivered)
     found.lost = sorted(confirmed - delivered.keys())
     found.invented = sorted(delivered.keys() - sent.keys())
-    return found
-
-
-def _unconfirmed_over_a_pause(history: list[Happened]) -> set[tuple[str, int]]:
-    """Messages that were sent before the end of a pause between two confirms of their publisher,
-    and confirmed when or after it ended."""
-    waiting: dict[str, set[int]] = defaultdict(set)
-    confirmed_at: dict[str, float] = {}
-    found: set[tuple[str, int]] = set()
-    for one in history:
-        if one.kind == SENT:
-            waiting[one.publisher].add(one.number)
-        elif one.kind == CONFIRMED:
-            name = one.publisher
-            if one.at_s - confirmed_at.get(name, one.at_s) >= PAUSE_S:
-                found.update((name, number) for number in waiting[name])
-            confirmed_at[name] = one.at_s
-            waiting[name].discard(one.number)
     return found
 
 
