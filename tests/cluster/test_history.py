@@ -70,15 +70,20 @@ def test_a_delivery_again_needs_a_reason() -> None:
     assert judge(reconnected).is_good
 
 
-def test_what_was_unconfirmed_over_a_pause_may_not_come_again_either() -> None:
+def test_a_leader_may_have_delivered_what_its_log_never_had() -> None:
     history = [
         Happened(at_s, kind, "p", number)
         for at_s, kind, number in ((1.0, SENT, 1), (1.1, SENT, 2), (9.0, CONFIRMED, 1))
     ]
-    history += [Happened(9.1, DELIVERED, "p", number) for number in (1, 2)]
-    assert judge(history).is_good
-    assert judge([*history, Happened(9.2, DELIVERED, "p", 2)]).repeated == [("p", 2)]
-    assert judge([*history, Happened(9.2, DELIVERED, "p", 2, is_again=True)]).is_good
+    history += [Happened(1.2, DELIVERED, "p", 1), Happened(8.9, DELIVERED, "p", 2)]
+    judged = judge([*history, Happened(8.9, DELIVERED, "p", 1)])
+    assert judged.is_good and judged.early == 1
+    # By the next leader, twice: its log has it twice.
+    assert judge([*history, Happened(8.95, DELIVERED, "p", 2)]).repeated == [("p", 2)]
+    assert judge([*history, Happened(8.95, DELIVERED, "p", 2, is_again=True)]).is_good
+    # It was confirmed, so the log had it.
+    early = [Happened(1.15, CONFIRMED, "p", 1), *history[:2], *history[3:]]
+    assert judge([*early, Happened(8.9, DELIVERED, "p", 1)]).repeated == [("p", 1)]
 
 
 def test_what_was_acknowledged_long_ago_may_not_come_again() -> None:

@@ -15,6 +15,9 @@ SENT: Final = "sent"
 CONFIRMED: Final = "confirmed"
 DELIVERED: Final = "delivered"
 CONNECTED: Final = "connected"
+PAUSE_S: Final = 0.2
+"""Between two deliveries of which another leader may have made the second: a failover takes longer,
+and what is in its log twice is delivered sooner."""
 SETTLED_S: Final = 5.0
 """An acknowledgement that a client wrote so long before it lost its connection has been taken."""
 
@@ -36,14 +39,16 @@ class Happened(msgspec.Struct, frozen=True, array_like=True):
 class Verdict:
     """lost: confirmed and never delivered; invented: delivered and never sent; disordered: first
     deliveries behind later ones of their publisher; repeated: delivered again though they were sent
-    once, without the mark, and not because the consumer's connection was lost at that time; gaps:
-    places in a stream where offsets do not count on; duplicates: deliveries beyond the first,
-    allowed ones included."""
+    once, without the mark, and neither because the consumer's connection was lost at that time nor
+    early; early: had been delivered before they were confirmed, by a leader that was gone before
+    its log had them, and again by the next; gaps: places in a stream where offsets do not count on;
+    duplicates: deliveries beyond the first, allowed ones included."""
 
     sent: int = 0
     confirmed: int = 0
     delivered: int = 0
     duplicates: int = 0
+    early: int = 0
     lost: list[tuple[str, int]] = field(default_factory=list)
     invented: list[tuple[str, int]] = field(default_factory=list)
     disordered: list[tuple[str, int]] = field(default_factory=list)
@@ -60,7 +65,7 @@ class Verdict:
             f"sent {self.sent:,}  confirmed {self.confirmed:,}  delivered {self.delivered:,}  "
             f"lost {len(self.lost)}  invented {len(self.invented)}  out of order "
             f"{len(self.disordered)}  delivered again {self.duplicates}, of which "
-            f"{len(self.repeated)} should not have been"
+            f"{self.early} before they were confirmed, {len(self.repeated)} should not have been"
         )
 
 
@@ -71,6 +76,9 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
     sent: Counter[tuple[str, int]] = Counter()
     confirmed: set[tuple[str, int]] = set()
     delivered: Counter[tuple[str, int]] = Counter()
+    first_s: dict[tuple[str, int], float] = {}
+    confirmed_s: dict[tuple[str, int], float] = {}
+    again_s: dict[tuple[str, int], float] = {}
     furthest: dict[str, int] = defaultdict(lambda: -1)
     recent: deque[tuple[float, tuple[str, int]]] = deque()
     unsettled: set[tuple[str, int]] = set()
@@ -81,6 +89,7 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
             sent[message] += 1
         elif one.kind == CONFIRMED:
             confirmed.add(message)
+            confirmed_s[message] = one.at_s
         elif one.kind == CONNECTED:
             unsettled.update(message for _, message in recent)
         elif one.kind == DELIVERED:
@@ -92,13 +101,23 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
                 found.gaps.append(one.offset)
             before = one.offset
             if delivered[message] == 1:
+                first_s[message] = one.at_s
                 if one.number < furthest[one.publisher]:
                     found.disordered.append(message)
                 furthest[one.publisher] = max(furthest[one.publisher], one.number)
             elif not one.is_again and message not in unsettled:
                 found.repeated.append(message)
+                again_s[message] = one.at_s
     # A publisher and a consumer do not write in one order: what was sent twice is known only now.
     found.repeated = [one for one in found.repeated if delivered[one] > sent[one]]
+    early = {
+        one
+        for one in found.repeated
+        if first_s[one] < confirmed_s.get(one, again_s[one])
+        and again_s[one] - first_s[one] >= PAUSE_S
+    }
+    found.early = len(early)
+    found.repeated = [one for one in found.repeated if one not in early]
     found.sent = len(sent)
     found.confirmed = len(confirmed)
     found.delivered = len(delivered)
