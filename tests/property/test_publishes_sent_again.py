@@ -87,14 +87,26 @@ class LoggedRelay(Relay):
         return LeadersBed()
 
     def lead(self, jobs: int) -> None:
-        """The broker dies when so many more jobs of its disk are done, and another one leads."""
+        """The broker dies when so many more jobs of its disk are done, and another one leads, which
+        may die before it has been told everything."""
+        self.lose(jobs)
+        while self.chance.random() < 0.3:
+            self.ask(self.answer())
+            for _ in range(self.chance.randrange(4)):
+                self.kept.say_some(self.chance.randrange(1, 5))
+            self.lose(self.chance.randrange(3))
+        self.go_on(self.answer())
+        assert self.kept.is_attached
+
+    def lose(self, jobs: int) -> None:
         self.cut()
         self.bed.work(jobs)
         self.keep()
         self.kept.lost()
         self.bed = LeadersBed()
-        self.go_on(Answer(self.seen.among(self.kept.unknown(), 1 << 20)))
-        assert self.kept.is_attached
+
+    def answer(self) -> Answer:
+        return Answer(self.seen.among(self.kept.unknown(), 1 << 20))
 
     def keep(self) -> None:
         for name, bodies in self.bed.rows().items():

@@ -1,11 +1,13 @@
 """What a client has sent and nobody has answered yet: publishes to be confirmed, and requests."""
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from penstock.protocol.methods import table as m
 from penstock.protocol.methods.base import Method
+from penstock.replication.seen import Answer, Run
 
 
 def ids_of(*rows: type[Method]) -> frozenset[int]:
@@ -47,7 +49,6 @@ ANSWERS: Final[Mapping[int, frozenset[int]]] = MappingProxyType(
 )
 """The answers of a request by its ids. A client's requests on one channel are answered in order."""
 
-ATTEMPTS_MAX: Final = 8
 ENTRY_BYTES: Final = 300
 """Of an entry, besides its frames."""
 
@@ -123,11 +124,10 @@ class Publish:
 
     seq: its number among the publishes to be confirmed, from 1, else 0; frames: all that came of
     it, None when there was no room to keep them; missing: bytes of the body that are to come, -1
-    before its header; is_dropped: the rest of it goes nowhere; attempts: references and numbers
-    under which brokers that are gone had it, ATTEMPTS_MAX of them.
+    before its header; is_dropped: the rest of it goes nowhere.
     """
 
-    __slots__ = ("attempts", "frames", "is_dropped", "missing", "order", "seq", "size")
+    __slots__ = ("frames", "is_dropped", "missing", "order", "seq", "size")
 
     def __init__(self, order: int, seq: int) -> None:
         self.order = order
@@ -136,8 +136,42 @@ class Publish:
         self.size = 0
         self.missing = -1
         self.is_dropped = False
-        self.attempts: tuple[tuple[bytes, int], ...] = ()
 
-    def tried(self, reference: bytes, number: int) -> None:
-        """A broker has been given it, and nobody knows what became of that."""
-        self.attempts = (*self.attempts[1 - ATTEMPTS_MAX :], (reference, number))
+
+class Session:
+    """How a broker has numbered the publishes of one channel, from 1.
+
+    reference: by which a leader finds them in its log; resent: the client's numbers of those that
+    it had first, ascending; base: the client's last number before those that followed; end: the
+    client's last number, when the broker was lost.
+    """
+
+    __slots__ = ("base", "end", "reference", "resent")
+
+    def __init__(self, reference: bytes, base: int) -> None:
+        self.reference = reference
+        self.resent: list[int] = []
+        self.base = base
+        self.end = base
+
+    def seq_of(self, number: int) -> int:
+        """The client's number of the one that has the broker's `number`."""
+        count = len(self.resent)
+        return self.resent[number - 1] if 0 < number <= count else self.base + number - count
+
+    def number_of(self, seq: int) -> int:
+        """The broker's number of the client's `seq`, 0 if the broker was not given it."""
+        if seq > self.base:
+            return seq - self.base + len(self.resent) if seq <= self.end else 0
+        at = bisect_left(self.resent, seq)
+        return at + 1 if at < len(self.resent) and self.resent[at] == seq else 0
+
+    def unknown(self) -> list[Run]:
+        """All that the broker was given."""
+        count = len(self.resent) + self.end - self.base
+        return [Run(self.reference, 1, count)] if count > 0 else []
+
+    def is_seen(self, seq: int, seen: Answer) -> bool:
+        """Whether the log holds the client's `seq` because of this broker."""
+        number = self.number_of(seq)
+        return number > 0 and seen.has(self.reference, number)

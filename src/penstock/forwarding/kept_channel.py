@@ -6,17 +6,28 @@ the message is in its queue again.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from penstock.base.errors import PenstockError
-from penstock.forwarding.asked import ANSWERS, ENTRY_BYTES, Publish, Request, ids_of, number_of
+from penstock.forwarding.asked import (
+    ANSWERS,
+    ENTRY_BYTES,
+    Publish,
+    Request,
+    Session,
+    ids_of,
+    number_of,
+)
 from penstock.forwarding.frame_cutter import HEADER, METHOD, Frame
 from penstock.protocol.handshake import channel_open
 from penstock.protocol.methods import table as m
 from penstock.protocol.methods.base import Method
 from penstock.protocol.methods.codec import decode_method, method_frame
-from penstock.replication.seen import Answer, Run
+from penstock.replication.seen import NOTHING, Answer, Run
 
 if TYPE_CHECKING:
     from penstock.forwarding.kept_connection import KeptConnection
@@ -34,6 +45,8 @@ CANCEL: Final = number_of(m.BasicCancel)
 CANCEL_OK: Final = number_of(m.BasicCancelOk)
 RECOVER_ASYNC: Final = number_of(m.BasicRecoverAsync)
 OPEN_OK: Final = ids_of(m.ChannelOpenOk)
+SESSIONS: Final = 8
+"""Brokers that a channel may lose one after the other before the oldest is not asked for."""
 REQUESTS: Final = 4096
 """Without an answer wanted, before the oldest of them are taken for done."""
 HELD_BYTES: Final = 1_048_576
@@ -78,19 +91,21 @@ class Consumer:
 class KeptChannel:
     """publishes: by their numbers, oldest first; requests: that are not answered, in order;
     expected: answers of this broker in their order, each with its request, None for what was asked
-    again in the client's place; owed: of the latter; reference: of its publishes at this broker;
-    has_said: this broker has been asked for everything; resent: numbers of the publishes that this
-    broker has had first, base: the client's last number before those that follow; tags_before:
+    again in the client's place; owed: of the latter; session: of this broker, opening: the
+    channel.open that says its reference, has_said: this broker was asked; lost_sessions: of those
+    before it; seen: publishes that its log holds; has_unkept: for some there was no room;
+    left: what is still to be said to it, in order;
+    tags_before:
     numbers of deliveries up to this one were of brokers that are gone; tag: the last one.
     """
 
     __slots__ = (
-        "base",
         "connection",
         "consumers",
         "expected",
         "flow_ok_owed",
         "has_said",
+        "has_unkept",
         "held",
         "held_consumer",
         "held_missing",
@@ -104,17 +119,20 @@ class KeptChannel:
         "is_tx",
         "is_tx_done",
         "last_queue",
+        "left",
+        "lost_sessions",
         "names_last_queue",
         "number",
+        "opening",
         "order",
         "owed",
         "publishes",
         "qos",
-        "reference",
         "requests",
-        "resent",
+        "seen",
         "sending",
         "seq",
+        "session",
         "tag",
         "tags_before",
         "tx_settled",
@@ -125,8 +143,13 @@ class KeptChannel:
         self.connection = connection
         self.number = number
         self.is_open = False
-        self.reference = connection.next_reference()
+        self.session = Session(connection.next_reference(), 0)
+        self.lost_sessions: deque[Session] = deque(maxlen=SESSIONS)
+        self.opening = channel_open(number, self.session.reference)
+        self.seen = NOTHING
+        self.left: Iterator[Request | Publish] = iter(())
         self.has_said = True
+        self.has_unkept = False
         self.requests: deque[Request] = deque()
         self.expected: deque[tuple[frozenset[int], Request | None]] = deque()
         self.owed = 0
@@ -136,8 +159,6 @@ class KeptChannel:
         self.seq = 0
         self.publishes: OrderedDict[int, Publish] = OrderedDict()
         self.sending: Publish | None = None
-        self.resent: list[int] = []
-        self.base = 0
         self.is_tx = False
         self.is_tx_done = False
         self.tx_work = 0
@@ -214,6 +235,7 @@ class KeptChannel:
             else:
                 self._forget(publish)
                 publish.frames = None
+                self.has_unkept = True
 
     def _forget(self, publish: Publish) -> None:
         self.connection.share.repay(publish.size)
@@ -238,7 +260,7 @@ class KeptChannel:
             data = self._with_queue(method, data)
         match method:
             case m.ChannelOpen():
-                data = channel_open(self.number, self.reference)
+                data = self.opening
             case m.ConfirmSelect():
                 self.is_confirming = True
             case m.TxSelect():
@@ -413,8 +435,7 @@ class KeptChannel:
 
     def _confirmed(self, data: bytes) -> None:
         tag = int.from_bytes(data[11:19], "big")
-        count = len(self.resent)
-        seq = self.resent[tag - 1] if 0 < tag <= count else self.base + tag - count
+        seq = self.session.seq_of(tag)
         if data[19] & 1:
             while self.publishes:
                 number, publish = self.publishes.popitem(last=False)
@@ -452,13 +473,18 @@ class KeptChannel:
             self.connection.is_closing[self.number] = self.connection.sessions
             self.let_go()
             return False
-        for seq, publish in list(self.publishes.items()):
-            if publish.frames is None:
+        if self.has_unkept:
+            self.has_unkept = False
+            for seq in [seq for seq, one in self.publishes.items() if one.frames is None]:
                 del self.publishes[seq]
                 to_client.append(method_frame(self.number, m.BasicNack(delivery_tag=seq)))
         if self.has_said:
+            # Not again, should the next broker be lost before it is asked.
             self.has_said = False
-            self._note_attempts()
+            self.session.end = self.seq
+            self.lost_sessions.append(self.session)
+        if not self.publishes:
+            self.lost_sessions.clear()
         if self.sending is not None and self.sending.frames is None:
             self.sending.is_dropped = True
         if self.is_stopped:
@@ -467,45 +493,22 @@ class KeptChannel:
             to_client.append(method_frame(self.number, m.ChannelFlow(active=True)))
         return True
 
-    def _note_attempts(self) -> None:
-        """Which numbers the broker has given to what it has not confirmed."""
-        numbers = {seq: at for at, seq in enumerate(self.resent, 1)}
-        behind = len(self.resent) - self.base
-        for seq, publish in self.publishes.items():
-            publish.tried(self.reference, numbers.get(seq, seq + behind))
-
     def unknown(self) -> list[Run]:
-        """Publishes of which nobody knows what became of them: for each reference, from the first
-        to the last."""
-        found: dict[bytes, tuple[int, int]] = {}
-        for publish in self.publishes.values():
-            for reference, number in publish.attempts:
-                first, last = found.get(reference, (number, number))
-                found[reference] = (min(first, number), max(last, number))
-        return [Run(reference, *ends) for reference, ends in found.items()]
-
-    def _drop_seen(self, seen: Answer) -> None:
-        """Confirm what the log holds: it is not sent again. Who still waits for confirm.select-ok
-        takes no confirm before it."""
-        if any(isinstance(one.method, m.ConfirmSelect) and one.answers for one in self.requests):
-            return
-        for seq, publish in list(self.publishes.items()):
-            if any(seen.has(*attempt) for attempt in publish.attempts):
-                del self.publishes[seq]
-                self._forget(publish)
-                self.connection.dropped += 1
-                ack = method_frame(self.number, m.BasicAck(delivery_tag=seq))
-                self.connection.to_client.append(ack)
+        """Publishes of which nobody knows what became of them."""
+        return [run for session in self.lost_sessions for run in session.unknown()]
 
     def ask_again(self, seen: Answer) -> None:
-        """Everything, of a broker that knows nothing of it. seen: publishes that its log holds."""
-        self._drop_seen(seen)
-        self.resent.clear()
+        """Everything, of a broker that knows nothing of it; then `say_some`. seen: publishes that
+        its log holds."""
+        self.session = Session(self.connection.next_reference(), self.seq)
+        self.opening = channel_open(self.number, self.session.reference)
+        self.seen = seen
+        # Who waits for confirm.select-ok takes no confirm before it.
+        if any(isinstance(one.method, m.ConfirmSelect) and one.answers for one in self.requests):
+            self.seen = NOTHING
         self.has_said = True
-        self.reference = self.connection.next_reference()
-        opening = channel_open(self.number, self.reference)
         if self.is_open:
-            self._ask(opening, OPEN_OK)
+            self._ask(self.opening, OPEN_OK)
         if self.is_confirm_done:
             self._ask_for(m.ConfirmSelect())
         if self.is_tx_done:
@@ -517,23 +520,40 @@ class KeptChannel:
         self._ask_qos(self.qos, said)
         if self.names_last_queue and self.last_queue:
             self._ask_for(m.QueueDeclare(queue=self.last_queue, passive=True))
-        to_broker = self.connection.to_broker
         publishes = list(self.publishes.values())
         if self.sending is not None and not self.sending.seq and not self.sending.is_dropped:
             publishes.append(self.sending)
-        entries: list[Request | Publish] = [*self.requests, *publishes]
-        entries.sort(key=attrgetter("order"))
-        for entry in entries:
+        self.left = merge([*self.requests], publishes, key=attrgetter("order"))
+
+    def say_some(self, count: int) -> bool:
+        """So many of what is left to be said to a broker that was asked again. False: that was
+        all."""
+        to_broker = self.connection.to_broker
+        for entry in islice(self.left, count):
+            count -= 1
             if isinstance(entry, Request):
                 is_opening = isinstance(entry.method, m.ChannelOpen)
-                to_broker.append(opening if is_opening else entry.data)
+                to_broker.append(self.opening if is_opening else entry.data)
                 if entry.answers:
                     self.expected.append((entry.answers, entry))
+            elif entry.seq and self._is_seen(entry.seq):
+                self._drop(entry)
             else:
                 to_broker += entry.frames or ()
                 if entry.seq:
-                    self.resent.append(entry.seq)
-        self.base = self.seq
+                    self.session.resent.append(entry.seq)
+        return count == 0
+
+    def _is_seen(self, seq: int) -> bool:
+        return any(session.is_seen(seq, self.seen) for session in self.lost_sessions)
+
+    def _drop(self, publish: Publish) -> None:
+        """The log has it: the client has its confirm, and it is not sent again."""
+        del self.publishes[publish.seq]
+        self._forget(publish)
+        self.connection.dropped += 1
+        ack = method_frame(self.number, m.BasicAck(delivery_tag=publish.seq))
+        self.connection.to_client.append(ack)
 
     def _ask_for(self, method: Method) -> None:
         self._ask(method_frame(self.number, method), ANSWERS[number_of(type(method))])

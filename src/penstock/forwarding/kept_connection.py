@@ -6,7 +6,7 @@ channels, starts its consumers, and sends again what nobody has confirmed. What 
 the connection as it would without all this.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from typing import Final
 
 from penstock.base.errors import ConnectionFault, PenstockError
@@ -30,6 +30,7 @@ _CHANNELS: Final = 65_535
 TOKEN_BYTES: Final = REFERENCE_BYTES - 4
 _UNKNOWN: Final = 16_384
 """Runs that a leader is asked for: one for each channel, and each broker it has lost."""
+SAID_AT_ONCE: Final = 256
 _DECLARED: Final = 64
 """Declarations on their way, so that few are said twice when one of them is refused."""
 
@@ -45,7 +46,8 @@ class KeptConnection:
     is_attached: the broker knows all that it has to, so the client may be read; sessions: brokers
     so far; is_closing: channels that were closed in the broker's place and the session of that,
     until the client has answered; references: that were made of the token; seen: publishes that
-    the log of this broker holds; dropped: publishes that were not sent again because of that.
+    the log of this broker holds; dropped: publishes that were not sent again because of that;
+    unsaid: channels of which the broker has not been asked everything.
     """
 
     __slots__ = (
@@ -79,6 +81,7 @@ class KeptConnection:
         "token",
         "topology",
         "tune_ok",
+        "unsaid",
     )
 
     def __init__(self, share: Share, payload_max: int, token: bytes) -> None:
@@ -113,6 +116,7 @@ class KeptConnection:
         self.declaring: list[Method] = []
         self.declared_at = 0
         self.declared_to = 0
+        self.unsaid: deque[KeptChannel] = deque()
 
     def consumer_left(self, queue: str) -> None:
         """A consumer is gone, and with the last one a queue that deletes itself."""
@@ -270,6 +274,8 @@ class KeptConnection:
     def _over(self, channel: KeptChannel) -> None:
         channel.let_go()
         del self.channels[channel.number]
+        if channel in self.unsaid:
+            self.unsaid.remove(channel)
 
     def _broker_says(self, frame: Frame) -> None:
         kind, _, _, data = frame
@@ -316,6 +322,7 @@ class KeptConnection:
         self.is_leaving = False
         self.broker.forget()
         self.declaring = []
+        self.unsaid.clear()
         for channel in list(self.channels.values()):
             if not channel.lost():
                 del self.channels[channel.number]
@@ -414,8 +421,19 @@ class KeptConnection:
     def _ask_channels(self) -> None:
         for channel in self.channels.values():
             channel.ask_again(self.seen)
+            self.unsaid.append(channel)
         self._look()
 
+    def say_some(self, count: int = SAID_AT_ONCE) -> bool:
+        """A piece of what the broker is asked again: so many publishes and requests. False: there
+        was nothing left."""
+        if not self.unsaid:
+            return False
+        if not self.unsaid[0].say_some(count):
+            self.unsaid.popleft()
+            self._look()
+        return True
+
     def _look(self) -> None:
-        if not self.declaring and not self.owed:
+        if not self.declaring and not self.owed and not self.unsaid:
             self.is_attached = True

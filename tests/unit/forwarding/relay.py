@@ -102,6 +102,14 @@ class Relay(Peer):
 
     def go_on(self, seen: Answer) -> None:
         """The next broker is asked for everything. seen: what its log holds of the unconfirmed."""
+        self.ask(seen)
+        while self.kept.say_some(self.chance.choice((1, 3, 256))):
+            if self.chance.random() < 0.5:
+                self.move()
+        self.move()
+
+    def ask(self, seen: Answer) -> None:
+        """Begin with the next broker: it has not been told of publishes yet."""
         self.deaths += 1
         self.behind = Peer(self.bed, f"behind{self.deaths}")
         self.kept.attach(seen)

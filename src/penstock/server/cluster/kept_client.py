@@ -390,8 +390,12 @@ class KeptClient:
         """Raises: AttachFault; CannotKeep; OSError; EOFError; LinkFault."""
         kept = self.kept
         kept.attach(self.seen)
+        pace = Pace()
         while True:
             # Not drained: what it says meanwhile has to be read.
+            while kept.say_some():
+                self._write_broker()
+                await pace.rest()
             self._write_broker()
             self._write_client()
             if kept.is_attached or kept.is_over:
