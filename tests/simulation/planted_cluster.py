@@ -1,6 +1,7 @@
 """Bugs of replication that were made on purpose, each where it could really be made."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from penstock.replication.leading import Leading
 from penstock.replication.member import Member
 from penstock.replication.positions import Position
 from penstock.replication.ring import Ring
+from penstock.replication.seen import Seen
 from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
 from penstock.simulation.cluster.node import SimNode
@@ -439,6 +441,19 @@ class ChangesTwoAtOnce(Member):
         super()._change(voters, forgotten, in_sync)
 
 
+class _KeepsAll(Seen):
+    def clear(self) -> None:
+        """Nothing is forgotten."""
+
+
+class RemembersAnotherLog(Member):
+    """What it knew of publishes is still believed when its log was replaced by another one."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.replica.seen = _KeepsAll(1 << 20)
+
+
 MEMBERS = ("add_member", "forget_member", "kill", "isolate", "slow_disk")
 # Changes of the voters while disks are behind.
 CHANGES = ("forget_member", "add_member", *("slow_disk",) * 4, "stall_disk")
@@ -473,4 +488,5 @@ BUGS: list[tuple[type[Member] | type[SimNode], tuple[str, ...], str]] = [
     (SkipsGaps, (), ""),
     (TakesAnyEpoch, CUTS, "majority"),
     (ChangesTwoAtOnce, CHANGES, "majority"),
+    (RemembersAnotherLog, ("isolate", "slow_disk"), "majority"),
 ]

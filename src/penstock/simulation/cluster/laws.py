@@ -6,6 +6,7 @@ from penstock.replication import actions as do
 from penstock.replication.config import ALL, majority
 from penstock.replication.frames import Ack
 from penstock.replication.positions import Position
+from penstock.replication.seen import REFERENCE_BYTES, Run
 from penstock.replication.state import MemberState
 from penstock.simulation.cluster.directory import SimDirectory, unpack
 from penstock.simulation.machine.faults import LawBroken
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 
 EVERY = 64
 """Steps between two looks at all logs."""
+
+
+EVERYTHING = 1 << 20
+
+
+def reference_of(epoch: int) -> bytes:
+    """Of the broker of an epoch, as the publisher of all its entries."""
+    return epoch.to_bytes(REFERENCE_BYTES, "big")
 
 
 class Reign:
@@ -31,7 +40,8 @@ class Reign:
 
 class ClusterLaws:
     """truth: the epochs of everything that was confirmed, by number; mirrored: of that what a
-    mirrored queue may have confirmed. history: what a directory looks like at a position."""
+    mirrored queue may have confirmed. history: what a directory looks like at a position;
+    remembered: times that a leader that began to serve knew of an epoch's publishes."""
 
     def __init__(self, world: "ClusterWorld") -> None:
         self.world = world
@@ -40,13 +50,14 @@ class ClusterLaws:
         self.mirrored: list[int] = []
         self.history: dict[Position, int] = {}
         self.confirms = 0
+        self.remembered = 0
         self._steps = 0
         self._in_sync: tuple[str, ...] = ()
 
     def log_at(self, position: Position) -> list[int]:
         """The log that ends at `position`."""
         log = self.reigns[position.epoch].log
-        return log + [position.epoch] * (position.seq - len(log))
+        return log[: position.seq] + [position.epoch] * (position.seq - len(log))
 
     def _hold(self, is_kept: bool, law: str) -> None:
         if not is_kept:
@@ -64,6 +75,8 @@ class ClusterLaws:
             self._begins(node, action)
         elif isinstance(action, do.Committed):
             self._confirms(node, action)
+        elif isinstance(action, do.Serve):
+            self._remembers(node, action.epoch)
 
     def _acknowledges(self, node: "SimNode", ack: Ack) -> None:
         self._hold(
@@ -119,7 +132,7 @@ class ClusterLaws:
             f"{node.name} confirms in epoch {action.epoch}, which it does not lead",
         )
         self._hold(
-            not node.is_catching_up,
+            not node.is_catching_up or self._is_alone(node),
             f"{node.name} was stopped for longer than its quorum lasts, and confirms {action.seq}",
         )
         log = self.log_at(Position(action.epoch, action.seq))
@@ -133,6 +146,26 @@ class ClusterLaws:
             self._is_agreed(node, action, log)
             self.truth = log
         self.confirms += 1
+
+    def _is_alone(self, node: "SimNode") -> bool:
+        """Whether nobody else votes, so nobody else can lead however long this one was stopped."""
+        config = self.world.store.config
+        return config is not None and list(config.voters) == [node.name]
+
+    def _remembers(self, node: "SimNode", epoch_now: int) -> None:
+        """What a leader that begins to serve says of publishes before is true: who trusts it sends
+        none again. Each entry of the broker of an epoch is one publish, with the entry's number."""
+        for epoch in self.reigns:
+            if epoch == epoch_now:
+                continue
+            asked = [Run(reference_of(epoch), 1, len(node.log) + EVERY)]
+            for run in node.member.replica.seen.among(asked, EVERYTHING):
+                self._hold(
+                    node.log[run.first - 1 : run.last] == [epoch] * (run.last - run.first + 1),
+                    f"{node.name} says that publishes {run.first}..{run.last} of epoch {epoch} "
+                    f"are in its log",
+                )
+                self.remembered += 1
 
     def _is_agreed(self, node: "SimNode", action: do.Committed, log: list[int]) -> None:
         config = self.world.store.config

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from penstock.replication import actions as do
 from penstock.replication.frames import Frame
 from penstock.replication.positions import NOWHERE, Entry, Position
+from penstock.replication.seen import Run, encode_runs
 from penstock.replication.state import MemberState
 from penstock.simulation.cluster.child import SimChild
 from penstock.simulation.cluster.directory import CELLS, SimDirectory
 from penstock.simulation.cluster.disk import SimDisk
+from penstock.simulation.cluster.laws import reference_of
 from penstock.simulation.cluster.network import SPOILT, ResyncFrame
 from penstock.simulation.cluster.store import SimCoordinator
 
@@ -165,7 +167,8 @@ class SimNode:
 
     def child_sent(self, child: SimChild, seq: int, payload: bytes) -> None:
         if child is self.child:
-            given = self.member.append(payload, self.now_ms())
+            publishes = encode_runs([Run(reference_of(child.epoch), seq, seq)])
+            given = self.member.append(payload, self.now_ms(), publishes)
             self.world.laws.appended(self, child.epoch, seq, given, payload)
 
     def child_synced(self, child: SimChild, seq: int) -> None:
