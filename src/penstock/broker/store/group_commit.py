@@ -121,6 +121,7 @@ class GroupCommit(Actor):
         "is_appending",
         "is_ending",
         "is_moved",
+        "keeps_publishes",
         "mark",
         "mirrored_count",
         "name",
@@ -155,6 +156,7 @@ class GroupCommit(Actor):
         super().__init__(identity, line)
         self.name = name
         self.disk = disk
+        self.keeps_publishes = disk.keeps_publishes()
         self.dues = dues
         self.strategy = strategy
         self.owner = owner
@@ -389,7 +391,7 @@ class GroupCommit(Actor):
         if self.line.is_accounting:
             self.time.enter(self.rest_state(), now_ns)
         self.submitted(batch)
-        if self.disk.keeps_publishes():
+        if self.keeps_publishes:
             batch.holds(self._whole_publishes(requests))
         self.disk.submit(batch, self.client)
         return []
