@@ -7,12 +7,12 @@ was not synced. The clock is wrong by what a file says (clock.c). Needs root and
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from penstock.demo.cluster_rig import ClusterRig
-from tests.crash.mounts import CutDisk, NoMount
+from tests.crash.mounts import CutDisk, NoMount, shared_mounts
 
 MEGABYTES: Final = 1024
 CLOCK: Final = Path(__file__).with_name("clock.c")
@@ -26,11 +26,15 @@ class Machines:
         self.rig = rig
         self.disks: dict[str, CutDisk] = {}
         self.library = rig.folder / "clock.so"
+        self.mounts = ExitStack()
 
     def open(self) -> None:
         """Raises: NoMount; CalledProcessError."""
         command = ["cc", "-shared", "-fPIC", "-O2", "-o", str(self.library), str(CLOCK), "-ldl"]
         subprocess.run(command, check=True)
+        # A network of its own comes with a mount namespace of its own, which would keep a disk that
+        # was cut off, and what is mounted again would be that one.
+        self.mounts.enter_context(shared_mounts(self.rig.folder))
         for name, node in self.rig.nodes.items():
             folder = self.rig.folder / f"machine-{name}"
             folder.mkdir()
@@ -47,6 +51,8 @@ class Machines:
                 disk.thaw()
             with suppress(NoMount):
                 disk.unmount()
+        with suppress(NoMount):
+            self.mounts.close()
 
     # -- disks -------------------------------------------------------------------------------------
 

@@ -45,6 +45,18 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
         _run("umount", "-l", str(path))
 
 
+@contextmanager
+def shared_mounts(folder: Path) -> Iterator[None]:
+    """What is unmounted below `folder` is unmounted in the mount namespaces of processes that were
+    started meanwhile, too. Raises: NoMount."""
+    _run("mount", "--bind", str(folder), str(folder))
+    try:
+        _run("mount", "--make-shared", str(folder))
+        yield
+    finally:
+        _run("umount", str(folder))
+
+
 class CutDisk:
     """An ext4 in a file, `path` where it is mounted."""
 
