@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ SHUTDOWN = 0x8004587D
 """EXT4_IOC_SHUTDOWN: the file system is gone at once."""
 WITHOUT_FLUSH = (2).to_bytes(4, "little")
 """Not even the journal is written: what was not synced is lost."""
+
+LET_GO_S = 10.0
 
 
 class NoMount(Exception):
@@ -90,7 +93,17 @@ class CutDisk:
         _run("fsfreeze", "-u", str(self.path))
 
     def unmount(self) -> None:
-        _run("umount", str(self.path))
+        """Also when who was killed lets go of its files only in a moment. Raises: NoMount."""
+        end = time.monotonic() + LET_GO_S
+        while True:
+            try:
+                _run("umount", str(self.path))
+            except NoMount:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
 
 
 @contextmanager
