@@ -33,10 +33,17 @@ def await_true(asked: Callable[[], bool], words: str, wait_s: float = 30.0) -> N
 
 
 class Load:
-    """A publisher and a consumer of one queue or stream."""
+    """A publisher and a consumer of one queue or stream. kind: the queue's type, "" for none."""
 
     def __init__(
-        self, rig: ClusterRig, queue: str, *, is_stream: bool, window: int, size: int = 100
+        self,
+        rig: ClusterRig,
+        queue: str,
+        *,
+        is_stream: bool,
+        window: int,
+        size: int = 100,
+        kind: str = "",
     ) -> None:
         self.rig = rig
         self.queue = queue
@@ -46,6 +53,8 @@ class Load:
             rig.places(), queue, began, window=window, size=size, is_stream=is_stream
         )
         self.consumer = Consumer(rig.places()[::-1], queue, began, is_stream=is_stream)
+        if kind:
+            self.publisher.kind = self.consumer.kind = kind
 
     def await_confirms(self, count: int) -> None:
         """So many more than there are."""
@@ -72,9 +81,18 @@ class Load:
 
 @contextmanager
 def load(
-    rig: ClusterRig, queue: str, *, is_stream: bool = False, window: int = 20, size: int = 100
+    rig: ClusterRig,
+    queue: str,
+    *,
+    is_stream: bool = False,
+    window: int = 20,
+    size: int = 100,
+    kind: str = "",
+    at: str = "",
 ) -> Iterator[Load]:
-    made = Load(rig, queue, is_stream=is_stream, window=window, size=size)
+    """at: the node that the publisher asks first."""
+    made = Load(rig, queue, is_stream=is_stream, window=window, size=size, kind=kind)
+    made.publisher.turn = list(rig.nodes).index(at) if at else 0
     made.publisher.start()
     made.consumer.start()
     made.await_confirms(50)
