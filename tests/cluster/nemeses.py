@@ -6,9 +6,9 @@ queue, a mirrored one and a stream, and one trouble after the other, by a seed.
     python -m tests.cluster.nemeses --seconds 180 --alone 3     # the third kind, and no other
     python -m tests.cluster.nemeses --seconds 180 --nodes 5
 
-Exit status 1 when anything was lost, invented, out of order, or did not come back. Histories and
-logs stay in the directory that is printed then. Needs root, iproute2, loop devices, a C compiler,
-and an etcd.
+Exit status 1 when anything was lost, invented, out of order, or did not come back, or when the
+directories of the nodes are not the same in the end. Histories and logs stay in the directory that
+is printed then. Needs root, iproute2, loop devices, a C compiler, and an etcd.
 """
 
 import argparse
@@ -29,12 +29,16 @@ from penstock.demo.cluster_rig import ClusterRig
 from tests.cluster.load import Load, command
 from tests.cluster.machines import Machines
 from tests.cluster.namespaces import Namespaces, may_make_networks
+from tests.unit.server.cluster.member_bed import contents
 
 TROUBLE_S: Final = (2.0, 12.0)
 REST_S: Final = (1.0, 4.0)
 STALL_S: Final = 40.0
 """Within which a leader whose disk stands still is followed by another: cluster_disk_stall_ms, the
 election and a start, on a busy machine."""
+
+SAME_S: Final = 30.0
+"""Within which a broker without clients has written all it has to, and followers have it."""
 
 
 class Nemesis:
@@ -56,6 +60,28 @@ class Nemesis:
 
     def say(self, words: str) -> None:
         print(f" t={time.monotonic() - self.began:06.1f}  {words}", flush=True)
+
+    def await_same(self) -> None:
+        """Until all directories have the same in them, as nobody sends anything any more."""
+        end = time.monotonic() + SAME_S
+        while True:
+            found = {name: self.contents(name) for name in self.rig.nodes}
+            first, *others = found.values()
+            if all(one == first for one in others):
+                return
+            if time.monotonic() > end:
+                break
+            time.sleep(0.5)
+        paths = sorted(set().union(*found.values()))
+        differing = [path for path in paths if len({one.get(path) for one in found.values()}) > 1]
+        raise AssertionError(f"not the same on all nodes: {', '.join(differing)}")
+
+    def contents(self, name: str) -> dict[str, bytes]:
+        """Of its data directory. What is removed meanwhile makes it another one."""
+        try:
+            return contents(self.rig.nodes[name].data)
+        except FileNotFoundError as error:
+            return {str(error): b""}
 
     def wait(self) -> None:
         time.sleep(self.chance.uniform(*TROUBLE_S))
@@ -323,6 +349,7 @@ def storm(nemesis: Nemesis, seed: int, seconds: float, kinds: list[str]) -> None
         load.finish()
         longest = load.publisher.longest_gap_s(0.0)
         nemesis.say(f"{load.queue}: the longest pause of confirms was {longest:.1f} s")
+    nemesis.await_same()
     print(f"seed {seed}: {dict(counts)}")
 
 
