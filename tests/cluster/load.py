@@ -6,10 +6,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
 from penstock.demo.cluster_clients import Consumer, Publisher
 from penstock.demo.cluster_history import CONFIRMED, Happened, judge, write_history
 from penstock.demo.cluster_rig import ClusterRig
+from tests.unit.server.cluster.member_bed import contents
+
+SAME_S: Final = 30.0
+"""Within which a broker without clients has written all it has to, and followers have it."""
 
 
 def command(rig: ClusterRig, name: str, *words: str) -> str:
@@ -30,6 +36,30 @@ def await_true(asked: Callable[[], bool], words: str, wait_s: float = 30.0) -> N
     while not asked():
         assert time.monotonic() < end, f"not within {wait_s} s: {words}"
         time.sleep(0.05)
+
+
+def await_same(rig: ClusterRig) -> None:
+    """Until all directories have the same in them. Nobody sends anything any more."""
+    end = time.monotonic() + SAME_S
+    while True:
+        found = {name: _contents(node.data) for name, node in rig.nodes.items()}
+        first, *others = found.values()
+        if all(one == first for one in others):
+            return
+        if time.monotonic() > end:
+            break
+        time.sleep(0.5)
+    paths = sorted(set().union(*found.values()))
+    differing = [path for path in paths if any(one.get(path) != first.get(path) for one in others)]
+    raise AssertionError(f"not the same on all nodes: {', '.join(differing)}")
+
+
+def _contents(directory: Path) -> dict[str, bytes]:
+    """What is removed meanwhile makes it another one."""
+    try:
+        return contents(directory)
+    except FileNotFoundError as error:
+        return {str(error): b""}
 
 
 class Load:

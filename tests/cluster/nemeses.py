@@ -1,5 +1,6 @@
 """Nodes and etcds in networks of their own, with disks and clocks of their own, real clients of a
-queue, a mirrored one and a stream, and one trouble after the other, by a seed.
+queue, a mirrored one, a stream, and a queue that nobody takes from before the end, and one trouble
+after the other, by a seed.
 
     python -m tests.cluster.nemeses --seconds 180 --seed 1
     python -m tests.cluster.nemeses --seconds 180 --kinds cut_leader,flap
@@ -26,19 +27,15 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from penstock.demo.cluster_rig import ClusterRig
-from tests.cluster.load import Load, command
+from tests.cluster.load import Load, await_same, command
 from tests.cluster.machines import Machines
 from tests.cluster.namespaces import Namespaces, may_make_networks
-from tests.unit.server.cluster.member_bed import contents
 
 TROUBLE_S: Final = (2.0, 12.0)
 REST_S: Final = (1.0, 4.0)
 STALL_S: Final = 40.0
 """Within which a leader whose disk stands still is followed by another: cluster_disk_stall_ms, the
 election and a start, on a busy machine."""
-
-SAME_S: Final = 30.0
-"""Within which a broker without clients has written all it has to, and followers have it."""
 
 
 class Nemesis:
@@ -60,28 +57,6 @@ class Nemesis:
 
     def say(self, words: str) -> None:
         print(f" t={time.monotonic() - self.began:06.1f}  {words}", flush=True)
-
-    def await_same(self) -> None:
-        """Until all directories have the same in them, as nobody sends anything any more."""
-        end = time.monotonic() + SAME_S
-        while True:
-            found = {name: self.contents(name) for name in self.rig.nodes}
-            first, *others = found.values()
-            if all(one == first for one in others):
-                return
-            if time.monotonic() > end:
-                break
-            time.sleep(0.5)
-        paths = sorted(set().union(*found.values()))
-        differing = [path for path in paths if len({one.get(path) for one in found.values()}) > 1]
-        raise AssertionError(f"not the same on all nodes: {', '.join(differing)}")
-
-    def contents(self, name: str) -> dict[str, bytes]:
-        """Of its data directory. What is removed meanwhile makes it another one."""
-        try:
-            return contents(self.rig.nodes[name].data)
-        except FileNotFoundError as error:
-            return {str(error): b""}
 
     def wait(self) -> None:
         time.sleep(self.chance.uniform(*TROUBLE_S))
@@ -330,6 +305,9 @@ def storm(nemesis: Nemesis, seed: int, seconds: float, kinds: list[str]) -> None
         Load(rig, "storm-stream", is_stream=True, window=20),
     ]
     nemesis.loads = loads
+    # Nobody takes these before the end, so the files in which others are settled stay, too.
+    resting = Load(rig, "resting-queue", is_stream=False, window=20, size=400)
+    resting.publisher.start()
     for load in loads:
         load.publisher.start()
         load.consumer.start()
@@ -349,7 +327,10 @@ def storm(nemesis: Nemesis, seed: int, seconds: float, kinds: list[str]) -> None
         load.finish()
         longest = load.publisher.longest_gap_s(0.0)
         nemesis.say(f"{load.queue}: the longest pause of confirms was {longest:.1f} s")
-    nemesis.await_same()
+    resting.publisher.stop()
+    await_same(rig)
+    resting.consumer.start()
+    resting.finish()
     print(f"seed {seed}: {dict(counts)}")
 
 
