@@ -6,10 +6,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
 from penstock.demo.cluster_clients import Consumer, Publisher
 from penstock.demo.cluster_history import CONFIRMED, Happened, judge, write_history
 from penstock.demo.cluster_rig import ClusterRig
+from tests.unit.server.cluster.member_bed import contents
+
+SAME_S: Final = 30.0
+"""Within which a broker without clients has written all it has to, and followers have it."""
 
 
 def command(rig: ClusterRig, name: str, *words: str) -> str:
@@ -32,11 +38,42 @@ def await_true(asked: Callable[[], bool], words: str, wait_s: float = 30.0) -> N
         time.sleep(0.05)
 
 
+def await_same(rig: ClusterRig) -> None:
+    """Until all directories have the same in them. Nobody sends anything any more."""
+    end = time.monotonic() + SAME_S
+    while True:
+        found = {name: _contents(node.data) for name, node in rig.nodes.items()}
+        first, *others = found.values()
+        if all(one == first for one in others):
+            return
+        if time.monotonic() > end:
+            break
+        time.sleep(0.5)
+    paths = sorted(set().union(*found.values()))
+    differing = [path for path in paths if any(one.get(path) != first.get(path) for one in others)]
+    raise AssertionError(f"not the same on all nodes: {', '.join(differing)}")
+
+
+def _contents(directory: Path) -> dict[str, bytes]:
+    """What is removed meanwhile makes it another one."""
+    try:
+        return contents(directory)
+    except FileNotFoundError as error:
+        return {str(error): b""}
+
+
 class Load:
-    """A publisher and a consumer of one queue or stream."""
+    """A publisher and a consumer of one queue or stream. kind: the queue's type, "" for none."""
 
     def __init__(
-        self, rig: ClusterRig, queue: str, *, is_stream: bool, window: int, size: int = 100
+        self,
+        rig: ClusterRig,
+        queue: str,
+        *,
+        is_stream: bool,
+        window: int,
+        size: int = 100,
+        kind: str = "",
     ) -> None:
         self.rig = rig
         self.queue = queue
@@ -46,6 +83,8 @@ class Load:
             rig.places(), queue, began, window=window, size=size, is_stream=is_stream
         )
         self.consumer = Consumer(rig.places()[::-1], queue, began, is_stream=is_stream)
+        if kind:
+            self.publisher.kind = self.consumer.kind = kind
 
     def await_confirms(self, count: int) -> None:
         """So many more than there are."""
@@ -72,9 +111,18 @@ class Load:
 
 @contextmanager
 def load(
-    rig: ClusterRig, queue: str, *, is_stream: bool = False, window: int = 20, size: int = 100
+    rig: ClusterRig,
+    queue: str,
+    *,
+    is_stream: bool = False,
+    window: int = 20,
+    size: int = 100,
+    kind: str = "",
+    at: str = "",
 ) -> Iterator[Load]:
-    made = Load(rig, queue, is_stream=is_stream, window=window, size=size)
+    """at: the node that the publisher asks first."""
+    made = Load(rig, queue, is_stream=is_stream, window=window, size=size, kind=kind)
+    made.publisher.turn = list(rig.nodes).index(at) if at else 0
     made.publisher.start()
     made.consumer.start()
     made.await_confirms(50)

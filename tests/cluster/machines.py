@@ -1,22 +1,28 @@
 """A disk and a clock of its own for each node of a cluster.
 
 The disk is an ext4 in a file, mounted over a loop device: it fills up, stands still, and loses what
-was not synced. The clock is wrong by what a file says (clock.c). Needs root and a C compiler.
+was not synced, when the machine says that it was started anew. The clock is wrong by what a file
+says (clock.c). Needs root and a C compiler.
 """
 
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 from penstock.demo.cluster_rig import ClusterRig
-from tests.crash.mounts import CutDisk, NoMount
+from tests.crash.mounts import CutDisk, NoMount, shared_mounts
 
 MEGABYTES: Final = 1024
 CLOCK: Final = Path(__file__).with_name("clock.c")
 FILLER: Final = "filler"
+BOOT: Final = "/proc/sys/kernel/random/boot_id"
+WITH_BOOT: Final = ("sh", "-c", f'mount --bind "$0" {BOOT} && exec "$@"')
+"""A command with a file that says which start of the machine it is, in a mount namespace of its
+own, as whoever is in a network of its own has one."""
 
 
 class Machines:
@@ -26,18 +32,24 @@ class Machines:
         self.rig = rig
         self.disks: dict[str, CutDisk] = {}
         self.library = rig.folder / "clock.so"
+        self.mounts = ExitStack()
 
     def open(self) -> None:
         """Raises: NoMount; CalledProcessError."""
         command = ["cc", "-shared", "-fPIC", "-O2", "-o", str(self.library), str(CLOCK), "-ldl"]
         subprocess.run(command, check=True)
+        # A network of its own comes with a mount namespace of its own, which would keep a disk that
+        # was cut off, and what is mounted again would be that one.
+        self.mounts.enter_context(shared_mounts(self.rig.folder))
         for name, node in self.rig.nodes.items():
             folder = self.rig.folder / f"machine-{name}"
             folder.mkdir()
             self.disks[name] = CutDisk(folder, MEGABYTES)
             node.data = self.disks[name].path / "data"
             self.set_clock(name, 0)
+            self._start_machine(name)
             clock = f"PENSTOCK_CLOCK={self._clock(name)}"
+            node.prefix = (*node.prefix, *WITH_BOOT, str(self._boot(name)))
             node.prefix = (*node.prefix, "env", f"LD_PRELOAD={self.library}", clock)
 
     def close(self) -> None:
@@ -47,6 +59,8 @@ class Machines:
                 disk.thaw()
             with suppress(NoMount):
                 disk.unmount()
+        with suppress(NoMount):
+            self.mounts.close()
 
     # -- disks -------------------------------------------------------------------------------------
 
@@ -55,7 +69,14 @@ class Machines:
         self.rig.kill(name)
         self.disks[name].unmount()
 
+    def _boot(self, name: str) -> Path:
+        return self.rig.folder / f"machine-{name}" / "boot"
+
+    def _start_machine(self, name: str) -> None:
+        self._boot(name).write_text(f"{uuid4()}\n")
+
     def boot(self, name: str) -> None:
+        self._start_machine(name)
         self.disks[name].mount()
         self.rig.start(name)
 

@@ -1,14 +1,15 @@
 """Nodes and etcds in networks of their own, with disks and clocks of their own, real clients of a
-queue, a mirrored one and a stream, and one trouble after the other, by a seed.
+queue, a mirrored one, a stream, and a queue that nobody takes from before the end, and one trouble
+after the other, by a seed.
 
     python -m tests.cluster.nemeses --seconds 180 --seed 1
     python -m tests.cluster.nemeses --seconds 180 --kinds cut_leader,flap
     python -m tests.cluster.nemeses --seconds 180 --alone 3     # the third kind, and no other
     python -m tests.cluster.nemeses --seconds 180 --nodes 5
 
-Exit status 1 when anything was lost, invented, out of order, or did not come back. Histories and
-logs stay in the directory that is printed then. Needs root, iproute2, loop devices, a C compiler,
-and an etcd.
+Exit status 1 when anything was lost, invented, out of order, or did not come back, or when the
+directories of the nodes are not the same in the end. Histories and logs stay in the directory that
+is printed then. Needs root, iproute2, loop devices, a C compiler, and an etcd.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from penstock.demo.cluster_rig import ClusterRig
-from tests.cluster.load import Load, command
+from tests.cluster.load import Load, await_same, command
 from tests.cluster.machines import Machines
 from tests.cluster.namespaces import Namespaces, may_make_networks
 
@@ -304,6 +305,9 @@ def storm(nemesis: Nemesis, seed: int, seconds: float, kinds: list[str]) -> None
         Load(rig, "storm-stream", is_stream=True, window=20),
     ]
     nemesis.loads = loads
+    # Nobody takes these before the end, so the files in which others are settled stay, too.
+    resting = Load(rig, "resting-queue", is_stream=False, window=20, size=400)
+    resting.publisher.start()
     for load in loads:
         load.publisher.start()
         load.consumer.start()
@@ -323,6 +327,10 @@ def storm(nemesis: Nemesis, seed: int, seconds: float, kinds: list[str]) -> None
         load.finish()
         longest = load.publisher.longest_gap_s(0.0)
         nemesis.say(f"{load.queue}: the longest pause of confirms was {longest:.1f} s")
+    resting.publisher.stop()
+    await_same(rig)
+    resting.consumer.start()
+    resting.finish()
     print(f"seed {seed}: {dict(counts)}")
 
 

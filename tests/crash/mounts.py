@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ SHUTDOWN = 0x8004587D
 """EXT4_IOC_SHUTDOWN: the file system is gone at once."""
 WITHOUT_FLUSH = (2).to_bytes(4, "little")
 """Not even the journal is written: what was not synced is lost."""
+
+LET_GO_S = 10.0
 
 
 class NoMount(Exception):
@@ -43,6 +46,18 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
         yield path
     finally:
         _run("umount", "-l", str(path))
+
+
+@contextmanager
+def shared_mounts(folder: Path) -> Iterator[None]:
+    """What is unmounted below `folder` is unmounted in the mount namespaces of processes that were
+    started meanwhile, too. Raises: NoMount."""
+    _run("mount", "--bind", str(folder), str(folder))
+    try:
+        _run("mount", "--make-shared", str(folder))
+        yield
+    finally:
+        _run("umount", str(folder))
 
 
 class CutDisk:
@@ -78,7 +93,17 @@ class CutDisk:
         _run("fsfreeze", "-u", str(self.path))
 
     def unmount(self) -> None:
-        _run("umount", str(self.path))
+        """Also when who was killed lets go of its files only in a moment. Raises: NoMount."""
+        end = time.monotonic() + LET_GO_S
+        while True:
+            try:
+                _run("umount", str(self.path))
+            except NoMount:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
 
 
 @contextmanager

@@ -119,7 +119,7 @@ class Following:
                     self._session,
                     replica.tail,
                     replica.state.is_whole,
-                    0 if replica.is_exact else replica.state.open_epoch,
+                    replica.claimed_epoch(),
                     self._copied is not None,
                 ),
             )
@@ -248,6 +248,8 @@ class Following:
         replica = self.replica
         if not replica.is_drained or not replica.is_settled:
             return
+        # A mixture is copied whatever else is lost of it.
+        replica.keep()
         state = msgspec.structs.replace(replica.open_state(self.epoch), is_whole=False)
         replica.persist(state, self._marked_by(self._session))
 

@@ -50,12 +50,17 @@ class Heartbeat(Struct, frozen=True, array_like=True, tag=3):
     disk_ms: int = 0
 
 
+LOST: Final = -1
+"""No epoch is that one, so no leader lets such a directory go on from where it is."""
+
+
 class Attach(Struct, frozen=True, array_like=True, tag=4):
     """A follower asks for entries.
 
     session: tells this attempt from earlier ones.
     position: the last entry it has received whole.
-    open_epoch: see MemberState, 0 when its directory is exactly at `position`.
+    open_epoch: see MemberState, 0 when its directory is exactly at `position`, LOST when something
+    of before may be missing in it.
     is_copied: `position` is the base of a resync whose copy is there.
     """
 

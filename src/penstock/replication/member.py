@@ -91,7 +91,8 @@ class Member:
     """See the room. Every input takes the time last, in milliseconds of a monotonic clock; what is
     to be done about it is in `take_actions`. What peers send raises nothing.
 
-    epoch: the highest it has seen. words: why it is refused, or last stopped leading.
+    machine: which start of the machine this is. epoch: the highest it has seen. words: why it is
+    refused, or last stopped leading.
     """
 
     def __init__(
@@ -104,13 +105,14 @@ class Member:
         bounds: Bounds,
         chance: Chance,
         now_ms: int,
+        machine: str = "",
     ) -> None:
         self.name = name
         self.origin = origin
         self.timing = timing
         self.bounds = bounds
         self.actions: list[Action] = []
-        self.replica = Replica(name, state, position, self.actions)
+        self.replica = Replica(name, state, position, self.actions, machine)
         self.following = Following(self.replica, timing, self.is_linked)
         self.election = Election(name, timing, chance)
         self.leading: Leading | None = None
@@ -668,6 +670,8 @@ class Member:
         assert replica.is_drained, "because it has promised"
         if not replica.is_exact:
             replica.forget_history()
+        # Whatever is in it, the others follow it from here on.
+        replica.keep()
         self.leading = self.begin_leading(config)
         self._prefer = ""
         marker = Entry(self.epoch, replica.tail.seq + 1, b"")

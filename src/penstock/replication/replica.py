@@ -7,6 +7,7 @@ import msgspec
 
 from penstock.base.limits import CLUSTER_SEEN_RUNS
 from penstock.replication.actions import Action, Apply, Persist
+from penstock.replication.frames import LOST
 from penstock.replication.positions import Entry, Position
 from penstock.replication.ring import Ring
 from penstock.replication.seen import Seen
@@ -20,12 +21,20 @@ class Replica:
     tail: the last entry that was received or recorded; those between are being applied.
     is_exact: nothing lies in the directory behind `tail`.
     seen: publishes of which is known that they are in it.
+    is_kept: whatever was written up to `tail` is there. What the leader did not sync is not synced
+    here either, acknowledgements above all, and is gone when the machine loses power.
     state: as it will be when all is written that was asked for; durable: as it is on the disk.
     """
 
     def __init__(
-        self, name: str, state: MemberState, position: Position, actions: list[Action]
+        self,
+        name: str,
+        state: MemberState,
+        position: Position,
+        actions: list[Action],
+        machine: str = "",
     ) -> None:
+        """machine: which start of it this is."""
         self.name = name
         self.actions = actions
         self.position = position
@@ -34,6 +43,10 @@ class Replica:
         # Entries of later epochs may have been taken before the promise of them was written.
         promised = max(state.promised, state.open_epoch, position.epoch)
         self.state = msgspec.structs.replace(state, promised=promised)
+        self.machine = machine
+        self.is_kept = False
+        if self.is_exact or state.machine == machine:
+            self.keep()
         self.durable = state
         self.ring = Ring(position if self.is_exact and state.is_whole else None)
         self.seen = Seen(CLUSTER_SEEN_RUNS.default)
@@ -87,6 +100,17 @@ class Replica:
     def open_state(self, epoch: int) -> MemberState:
         """The state that has to be durable before anything of `epoch` is applied."""
         return msgspec.structs.replace(self.state, promised=epoch, open_epoch=epoch)
+
+    def keep(self) -> None:
+        """The directory is what it is to be from now on; the next state that is written says so."""
+        self.is_kept = True
+        self.state = msgspec.structs.replace(self.state, machine=self.machine)
+
+    def claimed_epoch(self) -> int:
+        """As a leader is told it, see Attach."""
+        if self.is_exact:
+            return 0
+        return self.state.open_epoch if self.is_kept else LOST
 
     def restart_at(self, position: Position) -> None:
         """The directory is another one from here on: nobody can be brought here from before."""

@@ -14,6 +14,8 @@ class MemberState(Struct, frozen=True):
     open_epoch: the epoch whose entries may lie in the directory behind its position, in part;
     0: the directory is exactly at its position.
     starts: how often the member was started.
+    machine: the start of the machine since which everything in the directory was written, or was
+    safe before that.
     """
 
     cluster_id: str = ""
@@ -22,6 +24,7 @@ class MemberState(Struct, frozen=True):
     is_whole: bool = True
     open_epoch: int = 0
     starts: int = 0
+    machine: str = ""
 
 
 class Origin(Struct, frozen=True):

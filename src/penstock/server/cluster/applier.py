@@ -72,12 +72,15 @@ class Applier:
         self._whole_at = (epoch, seq)
         self._queue.put(LOOK)
 
-    def close(self) -> None:
-        """Apply what is queued, then give everything back."""
+    def close(self, *, must_sync: bool = False) -> None:
+        """Apply what is queued, then give everything back. must_sync: what the leader has not
+        synced is safe as well then. Raises: OSError, of that sync."""
         with self._counting:
             self._is_closing = True
             self._queue.put(None)
         self._thread.join()
+        if must_sync:
+            self._files.sync_written()
         self._files.close()
         self._position.close()
 

@@ -236,6 +236,12 @@ class FollowerFiles:
                     _sync_path(os.path.join(folder, name))
             sync_directory(Path(folder))
 
+    def sync_written(self) -> None:
+        """What was written and is not safe yet."""
+        for path in list(self._dirty):
+            os.fdatasync(self._opened(path))
+            del self._dirty[path]
+
     def close(self) -> None:
         """Give everything back; what no sync has asked for may not be safe. A second time does
         nothing."""

@@ -138,10 +138,10 @@ class ReplicaDisk:
             self._apply_again()
             self._pump()
 
-    async def _shut_applier(self) -> None:
+    async def _shut_applier(self, *, must_sync: bool = False) -> None:
         applier, self.applier = self.applier, None
         if applier is not None:
-            await self.loop.run_in_executor(None, applier.close)
+            await self.loop.run_in_executor(None, lambda: applier.close(must_sync=must_sync))
 
     def broker_synced(self, position: Position) -> None:
         """The broker's own disk is at `position`: write it down, then it is `applied`. Of several
@@ -197,7 +197,8 @@ class ReplicaDisk:
     async def close(self) -> None:
         """Finish what is under way and let go. Raises: OSError."""
         self.stop_copy()
-        await self._shut_applier()
+        # The state says by now that all of it is there, whatever becomes of the machine.
+        await self._shut_applier(must_sync=True)
         await self.loop.run_in_executor(None, self.worker.close)
         if self.directory is not None:
             self.directory.close()

@@ -25,7 +25,7 @@ from penstock.server.cluster.settings import MemberSettings, member_settings
 from penstock.server.control.control_client import cluster_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.machine.clock import SystemClock
-from penstock.server.machine.machine import SystemChance
+from penstock.server.machine.machine import SystemChance, machine_start
 from penstock.server.machine.settle import settle_process
 from penstock.server.net.listener import raise_limit
 
@@ -107,12 +107,19 @@ def _node(config: Config, settings: MemberSettings, sockets: MemberSockets, log:
         ),
         SystemChance(),
         now_ms(),
+        _machine(),
     )
     node = MemberNode(
         config, settings, member, me, disk, sockets, log, lambda words: log.info(words)
     )
     disk.events = node
     return node
+
+
+def _machine() -> str:
+    """Of this start of the machine; where it does not say, another one each time."""
+    start = machine_start()
+    return start.hex() if any(start) else uuid4().hex
 
 
 def _timing(config: Config) -> Timing:

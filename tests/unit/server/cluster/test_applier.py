@@ -46,17 +46,21 @@ def test_entries_are_applied_and_told(tmp_path: Path) -> None:
     assert PositionFile(tmp_path).read() == Stored(1, 3, True)
 
 
-def test_it_is_told_when_data_and_position_are_safe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced: list[str] = []
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of files, as they are synced."""
+    found: list[str] = []
     real = os.fdatasync
 
     def fdatasync(handle: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{handle}").rpartition("/")[2])
+        found.append(os.readlink(f"/proc/self/fd/{handle}").rpartition("/")[2])
         real(handle)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
+    return found
+
+
+def test_it_is_told_when_data_and_position_are_safe(tmp_path: Path, synced: list[str]) -> None:
     follower = Follower(tmp_path)
     synced.clear()
     at_tell: list[list[str]] = []
@@ -65,6 +69,17 @@ def test_it_is_told_when_data_and_position_are_safe(
     follower.wait(1)
     follower.close()
     assert at_tell == [["1.log", "position"]]
+
+
+def test_a_stop_in_order_syncs_what_the_leader_has_not(tmp_path: Path, synced: list[str]) -> None:
+    """Acknowledgements: the member's state says after such a stop that all of it is there."""
+    follower = Follower(tmp_path)
+    follower.put(1, encode(BEGIN))
+    follower.put(2, encode([Operation(WRITE, LOG.replace(".log", ".acks"), 0, b"settled")]))
+    follower.wait(2)
+    assert "1.acks" not in synced
+    follower.applier.close(must_sync=True)
+    assert synced[-1] == "1.acks"
 
 
 def test_applying_again_changes_nothing(tmp_path: Path) -> None:
