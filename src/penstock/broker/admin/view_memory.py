@@ -86,7 +86,7 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
     if (
         not connection.line.is_accounting
         or not connection.gate.is_open
-        or connection.ledger.is_blocked()
+        or connection.is_held()
         or len(channels) > PARTS_MAX
         or connection.output.debt.runs
         or connection.output.times.is_waiting()
@@ -114,7 +114,7 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
 
 
 def _add_channel(shape: list[object], channel: Channel, now_ns: int) -> bool:
-    if not channel.is_alive or not channel.gate.is_open or channel.ledger.is_blocked():
+    if not channel.is_alive or not channel.gate.is_open or channel.is_held():
         return False
     if channel.parking.lines:
         # How long its publishes have waited changes although it rests.

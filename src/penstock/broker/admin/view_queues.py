@@ -114,6 +114,8 @@ def times(totals: tuple[int, int, int, int]) -> Times:
 
 def blocked(actor: Actor, now_ns: int) -> BlockedTotals:
     """Who has held it until now; the longest hold of the next period begins here."""
+    if actor.ledger is None:
+        return NEVER_BLOCKED
     blocked = actor.ledger.snapshot(now_ns)
     actor.ledger.begin_period()
     return blocked
@@ -121,7 +123,7 @@ def blocked(actor: Actor, now_ns: int) -> BlockedTotals:
 
 def parked(actor: Actor, now_ns: int, numbers: dict[str, float]) -> BlockedTotals:
     """The same of its parked publishes; what both have in common is added to `numbers`."""
-    books = actor.ledger.parked
+    books = None if actor.ledger is None else actor.ledger.parked
     if books is None:
         return NEVER_BLOCKED
     numbers[BOTH_NS] = float(books.both_ns(now_ns))
