@@ -288,7 +288,7 @@ def test_scenario_18_state_window(profile: Profile) -> None:
     assert queue.gate.state(clock.now_ns) == "flow"
     queue.gate.open("store:/", "credit")
     assert queue.gate.state(clock.now_ns + S_NS // 100) == "running"
-    books = queue.ledger.snapshot(clock.now_ns)
+    books = queue.books().snapshot(clock.now_ns)
     assert books.blocked_ns == 10 * S_NS + 4 * S_NS // 10
     assert books.stops == 2
     assert books.longest_ns == 10 * S_NS

@@ -39,7 +39,7 @@ def test_scenario_88_eighty_flips_a_second(profile: Profile) -> None:
         queue.gate.open("store:/", "credit")
         clock.jump(began_ns + (2 * flip + 2) * half_ns)
         words.add(queue.gate.state(clock.now_ns))
-    books = queue.ledger.snapshot(clock.now_ns)
+    books = queue.books().snapshot(clock.now_ns)
     assert words == {"flow"}
     assert clock.now_ns - began_ns == 10 * S_NS
     assert abs(books.blocked_ns - 5 * S_NS) <= 0.05 * 5 * S_NS

@@ -91,8 +91,8 @@ class Member:
     """See the room. Every input takes the time last, in milliseconds of a monotonic clock; what is
     to be done about it is in `take_actions`. What peers send raises nothing.
 
-    machine: which start of the machine this is. epoch: the highest it has seen. words: why it is
-    refused, or last stopped leading.
+    machine: which start of it this is. epoch: the highest seen. words: why it was refused, or last
+    stopped leading.
     """
 
     def __init__(
@@ -661,11 +661,8 @@ class Member:
         if config is None or not is_named or config.epoch != self.epoch or self.is_refused:
             return
         replica = self.replica
-        if (
-            self._opening != self.epoch
-            or self._is_closing
-            or replica.durable.open_epoch != self.epoch
-        ):
+        is_noted = replica.durable.open_epoch == self.epoch
+        if self._opening != self.epoch or self._is_closing or not is_noted:
             return
         assert replica.is_drained, "because it has promised"
         if not replica.is_exact:

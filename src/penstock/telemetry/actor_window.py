@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.telemetry.row import as_dict
 from penstock.telemetry.snapshots import (
     NO_TIME,
     OTHERS,
@@ -185,7 +186,8 @@ def difference(
         blocks = _block_differences(
             old.blocked, new.blocked, _longest([one.blocked for one in lives])
         )
-    numbers = new.numbers
+    given, before = as_dict(new.numbers), as_dict(old.numbers)
+    numbers = given
     if MAILBOX in numbers:
         seen = later or [new]
         full = sum(1 for one in seen if one.numbers.get(MAILBOX, 0.0) > 0)
@@ -196,8 +198,8 @@ def difference(
     if any(name.startswith(WAIT_MOST) for name in numbers):
         numbers = {**numbers, **_most(later or [new])}
     rates = {
-        name: per_second(value - old.numbers.get(name, 0.0), window_ns)
-        for name, value in new.numbers.items()
+        name: per_second(value - before.get(name, 0.0), window_ns)
+        for name, value in given.items()
         if name in COUNTER_NAMES or name.startswith(_COUNTED)
     }
     return ActorWindow(

@@ -334,7 +334,8 @@ class AnswerTimes:
                 return
         entry = AnswerEntry(kind)
         entry.add(last)
-        self.entries = [*self.entries, entry]
+        # Made as long as it is: most channels have one kind of wait.
+        self.entries = [entry] if self.entries is NO_ENTRIES else [*self.entries, entry]
 
     def _last(self) -> AnswerEntry:
         """Where the last wait is written."""

@@ -24,6 +24,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import RECORD_BYTES
 from penstock.telemetry.events import Event
 from penstock.telemetry.flight import FlightHistory
+from penstock.telemetry.row import as_dict
 from penstock.telemetry.snapshots import (
     NEVER_BLOCKED,
     NO_TIME,
@@ -57,7 +58,7 @@ def snapshot_plain(one: ActorSnapshot) -> dict[str, object]:
         ("state", one.state, ""),
         ("started_ns", one.started_ns, 0),
         ("taken_ns", one.taken_ns, NOT_TAKEN),
-        ("numbers", one.numbers, {}),
+        ("numbers", as_dict(one.numbers), {}),
         ("labels", one.labels, {}),
     ):
         if value != empty:

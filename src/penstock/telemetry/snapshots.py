@@ -4,6 +4,7 @@ Plain data of strings, integers and floats, so that it can be sent to the manage
 kept in files. Cumulative numbers count since the actor came up; windows are their differences.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -77,6 +78,18 @@ class BlockedTotals:
 
 NEVER_BLOCKED: Final = BlockedTotals()
 
+NO_NUMBERS: Final[dict[str, float]] = {}
+NO_LABELS: Final[dict[str, str]] = {}
+"""What all snapshots share of which there is nothing to say there."""
+
+
+def _no_numbers() -> Mapping[str, float]:
+    return NO_NUMBERS
+
+
+def _no_labels() -> dict[str, str]:
+    return NO_LABELS
+
 
 @dataclass(frozen=True, slots=True)
 class ActorSnapshot:
@@ -110,7 +123,7 @@ class ActorSnapshot:
     started_ns: int = 0
     times: Times = NO_TIME
     blocked: BlockedTotals = NEVER_BLOCKED
-    numbers: dict[str, float] = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=_no_numbers)
+    labels: dict[str, str] = field(default_factory=_no_labels)
     taken_ns: int = NOT_TAKEN
     parked: BlockedTotals = NEVER_BLOCKED

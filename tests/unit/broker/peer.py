@@ -111,6 +111,8 @@ class PeerShell(Shell):
         self.output.close()
         assert self.bed is not None and self.connection is not None, "wired by Bed.connect"
         self.bed.broker.lost(self.connection)
+        # As a real one, which leaves no ring of objects behind.
+        self.connection = self.output.shell = None
 
 
 class TickingClock(ManualClock):

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.broker.channel.channel import SETTLE_COST, SETTLED_AT_ONCE
+from penstock.broker.channel.channel import SETTLE_COST
+from penstock.broker.channel.settling import SETTLED_AT_ONCE
 from penstock.broker.queue.classic_actor import FORGOTTEN_AT_ONCE, Forgetting
 from penstock.broker.transaction.commit import PIECE
 from penstock.protocol import methods as m

@@ -20,6 +20,7 @@ from penstock.base.clock import Clock
 from penstock.broker.actors.output import OutputLine
 from penstock.flow.early_look import EarlyLook
 from penstock.flow.gate import Gate, GateObserver
+from penstock.protocol.frames import Received
 from penstock.queues.unacked import Stamp
 from penstock.telemetry.accounting import BlockLedger
 from penstock.telemetry.events import GATE_CLOSED, GATE_OPENED, GRANT_DEFERRED
@@ -78,7 +79,8 @@ class Line:
     accepted_bytes: of content, taken into queues so far; heard_ns: when the loop last saw that
     there is input; intake: counts what is read from clients; turn_ns: when the present turn began,
     or the last one ended; flushed_ns: when everything due had last been sent; ending: see
-    `end_with`; errands: puts away what somebody leaves behind."""
+    `end_with`; errands: puts away what somebody leaves behind;
+    received: what a parser has found, while its connection looks at it."""
 
     __slots__ = (
         "accepted_bytes",
@@ -90,6 +92,7 @@ class Line:
         "intake",
         "is_accounting",
         "ready",
+        "received",
         "recorder",
         "stamp",
         "turn_ns",
@@ -108,6 +111,7 @@ class Line:
         self.flushed_ns: i64 = 0
         self.ending: list[Actor] = []
         self.errands = Errands()
+        self.received = Received()
 
     def end_with(self, actor: "Actor") -> None:
         """Call `actor.run_ended` once, before what the present run has written is sent."""
@@ -118,7 +122,8 @@ class Line:
 
 
 class Actor(GateObserver):
-    """identity: the readable id, for example `queue:/orders`; gate: closed while it is held."""
+    """identity: the readable id, for example `queue:/orders`; gate: closed while it is held;
+    ledger: who held it, None until somebody did, see `books`."""
 
     __slots__ = ("gate", "identity", "is_alive", "is_ready", "ledger", "line", "time")
 
@@ -129,7 +134,7 @@ class Actor(GateObserver):
         self.is_alive = True
         now_ns = line.clock.monotonic_ns()
         self.time = TimeAccount(now_ns)
-        self.ledger = BlockLedger(now_ns)
+        self.ledger: BlockLedger | None = None
         self.gate = Gate(identity, line.clock, self)
 
     def wake(self) -> None:
@@ -166,18 +171,34 @@ class Actor(GateObserver):
 
     def held_ns(self, peer: str) -> int:
         """How long `peer` has held it, in all."""
+        if self.ledger is None:
+            return 0
         blocks = self.ledger.snapshot(self.line.clock.monotonic_ns()).blocks
         return sum(one.closed_ns for one in blocks if one.peer == peer)
+
+    def books(self) -> BlockLedger:
+        """Its ledger, which exists from now on."""
+        ledger = self.ledger
+        if ledger is None:
+            self.ledger = ledger = BlockLedger(self.time.start_ns)
+        return ledger
+
+    def is_held(self) -> bool:
+        """Whether by its ledger anybody holds it now."""
+        return self.ledger is not None and self.ledger.is_blocked()
 
     def note_held(self, peer: str, reason: str, now_ns: int) -> None:
         """Put it on record that `peer` holds this actor."""
         if self.line.is_accounting:
-            self.ledger.close(peer, reason, now_ns)
+            self.books().close(peer, reason, now_ns)
         self.line.recorder.record_at(now_ns, GATE_CLOSED, self.identity, peer, reason, 0)
 
     def note_freed(self, peer: str, reason: str, now_ns: int) -> None:
         """Put it on record that `peer` no longer does."""
-        ns = self.ledger.open(peer, reason, now_ns) if self.line.is_accounting else 0
+        ledger = self.ledger
+        ns = 0
+        if ledger is not None and self.line.is_accounting:
+            ns = ledger.open(peer, reason, now_ns)
         self.line.recorder.record_at(now_ns, GATE_OPENED, self.identity, peer, reason, ns)
 
 

@@ -4,14 +4,13 @@ Frames go straight into the connection's output buffer. The part of basic.delive
 delivery tag is the same for every message of one consumer and address, so it is kept.
 """
 
-from collections.abc import Callable
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.wire import BytesWriter, read_i16_be, write_i16_be, write_i64_be
 from penstock.broker.actors.confirms import begin_method
-from penstock.broker.actors.output import Output
+from penstock.broker.actors.output import Answering, Output
 from penstock.protocol.content import FRAMED, Message, write_content
 from penstock.queues.consumers import Consumer, DeliverySink
 from penstock.queues.unacked import UnackedTable
@@ -20,10 +19,27 @@ PIECE_BYTES: Final = 8192
 """From here on content goes out as a piece of its own; below, copying is cheaper."""
 
 
-class ChannelSink(DeliverySink):
-    """Deliveries to one channel. gone: called with a consumer that the broker has ended."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ChannelFace(Answering):
+    """A channel as its sink and its publishing side see it. Nominal base; this one is in the place
+    of a channel that has ended."""
 
-    __slots__ = ("frame_bytes_max", "gone", "number", "output", "table")
+    __slots__ = ()
+
+    def consumer_gone(self, consumer: Consumer) -> None:
+        """The broker has ended `consumer`."""
+
+    def give_back(self, message: Message, code: int, text: str) -> None:
+        """Write basic.return with the content of `message`."""
+
+
+ENDED: Final = ChannelFace()
+
+
+class ChannelSink(DeliverySink):
+    """Deliveries to one channel. face: hears of consumers that the broker has ended."""
+
+    __slots__ = ("face", "frame_bytes_max", "number", "output", "table")
 
     def __init__(
         self,
@@ -31,14 +47,14 @@ class ChannelSink(DeliverySink):
         table: UnackedTable,
         output: Output,
         frame_bytes_max: i64,
-        gone: Callable[[Consumer], None],
+        face: ChannelFace,
     ) -> None:
         super().__init__()
         self.number: i64 = number
         self.table = table
         self.output = output
         self.frame_bytes_max: i64 = frame_bytes_max
-        self.gone = gone
+        self.face = face
 
     def deliver(
         self, consumer: Consumer, message: Message, position: i64, redelivered: bool
@@ -82,7 +98,7 @@ class ChannelSink(DeliverySink):
             output.note_unsent(consumer.unsent)
 
     def cancelled_by_broker(self, consumer: Consumer) -> None:
-        self.gone(consumer)
+        self.face.consumer_gone(consumer)
 
 
 def delivery_head(number: i64, tag: str, suffix_bytes: i64) -> bytes:

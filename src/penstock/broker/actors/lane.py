@@ -48,6 +48,10 @@ class Answerable:
         """How long what is accepted next took on its way to the disk, see AnswerTimes.synced."""
 
 
+NOBODY_ASKS: Final = Answerable()
+"""Of lanes between a connection and its channels."""
+
+
 class Lane(Hop):
     """items: the mailbox, oldest first, from `head`; receiving: whose it is; queue_rate: the rate
     limit of the queue it leads to; commands: what a replicated queue has not applied yet, None for

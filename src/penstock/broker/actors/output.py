@@ -12,7 +12,6 @@ taken it, or when the socket closes. The buffer is sent in order, so a run is kn
 when what came after it is all that can still be waiting. Source: seed S4; scenario 101. COMPILED.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -148,6 +147,22 @@ class Answering:
         """Write them into the buffer."""
         raise NotImplementedError
 
+    def unasked(self) -> None:
+        """Nothing more is sent: it is not asked for what it was about to write."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OutputOwner(Answering):
+    """The connection as its output sees it. Nominal base."""
+
+    __slots__ = ()
+
+    def output_changed(self, is_open: bool) -> None:
+        """The buffer falls below the high mark (True), or passes it."""
+
+    def output_has_room(self) -> None:
+        """It was full and is not any more."""
+
 
 NONE_UNSENT: Final[list[Unsent]] = []
 NONE_ANSWERING: Final[list[Answering]] = []
@@ -157,19 +172,16 @@ NO_PIECES: Final[list[bytes]] = []
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Output:
-    """Nominal base of the socket's writer and the simulator's. changed: called with True when the
-    buffer falls below the high mark, with False when it passes it; has_room: when it was full and
-    is not any more; both set by the connection. `held_bytes`: sent to the shell and
-    not yet taken by the socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES;
-    `written_bytes`: content written since the last send; `debt`: who pays for it; `is_full`:
-    FULL_FACTOR times the high mark is reached, so nothing that makes more content (basic.get,
-    basic.return) is begun; `times`: how long the client waits for answers."""
+    """Nominal base of the socket's writer and the simulator's. `owner`: whoever has to know of its
+    marks, None once nobody has; `held_bytes`: sent to the shell and not yet taken by the
+    socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES; `written_bytes`: content
+    written since the last send; `debt`: who pays for it; `is_full`: FULL_FACTOR times the
+    high mark is reached, so nothing that makes more content (basic.get, basic.return) is
+    begun; `times`: how long the client waits for answers."""
 
     __slots__ = (
         "answering",
-        "changed",
         "debt",
-        "has_room",
         "held_bytes",
         "high_bytes",
         "is_dirty",
@@ -177,6 +189,7 @@ class Output:
         "is_idle",
         "is_open",
         "line",
+        "owner",
         "pieces",
         "takes_pieces",
         "times",
@@ -195,8 +208,7 @@ class Output:
         self.written_bytes: i64 = 0
         self.is_open = True
         self.is_full = False
-        self.changed: Callable[[bool], None] | None = None
-        self.has_room: Callable[[], None] | None = None
+        self.owner: OutputOwner | None = None
         self.debt = OutputDebt(line)
         self.unsent: list[Unsent] = NONE_UNSENT
         self.answering: list[Answering] = NONE_ANSWERING
@@ -308,13 +320,13 @@ class Output:
             self._set_open(is_open)
         if self.is_full and self.held_bytes < self.high_bytes * FULL_FACTOR:
             self.is_full = False
-            if self.has_room is not None:
-                self.has_room()
+            if self.owner is not None:
+                self.owner.output_has_room()
 
     def _set_open(self, is_open: bool) -> None:
         self.is_open = is_open
-        if self.changed is not None:
-            self.changed(is_open)
+        if self.owner is not None:
+            self.owner.output_changed(is_open)
 
     def _note_stuck(self) -> None:
         """The socket has not taken everything: those it was too much for are told, once."""
@@ -332,6 +344,9 @@ class Output:
         collector finds it (it is a cycle of objects) must not be large: the buffer goes at once."""
         self.debt.repay_all()
         self.unsent = NONE_UNSENT
+        for answering in self.answering:
+            answering.is_listed = False
+            answering.unasked()
         self.answering = NONE_ANSWERING
         self.pieces = NO_PIECES
         self.writer = BytesWriter()

@@ -135,7 +135,6 @@ class AlarmWatch:
         self.give_back_ns = 0
         self.used_before = 1 << 62
         self.queues_before = 0
-        self.looked_count = 0
         self.is_disk_unreadable = False
         self.told_forecast_ns = -FORECAST_PAUSE_NS
         broker.stores.meter.look = self.check_disk
@@ -229,9 +228,8 @@ class AlarmWatch:
         left = used - self.shares.lowest_bytes - held - queues * QUEUE_BYTES
         if left < LEFT_BYTES or left < LEFT_SHARE * held:
             return
-        # Only connections leave what has to be looked for; messages go by themselves.
-        self.around.reclaim(self.broker.ended_count != self.looked_count)
-        self.looked_count = self.broker.ended_count
+        # Messages and connections go by themselves, and leave nothing that has to be looked for.
+        self.around.reclaim(False)
         self._measure()
         is_useful = (used - self.broker.memory_used_bytes) * LEFT_SHARE > left
         self.give_back_ns = now_ns + (GIVE_BACK_NS if is_useful else GIVE_BACK_SELDOM_NS)

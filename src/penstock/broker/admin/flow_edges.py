@@ -124,9 +124,9 @@ def _rest_rows(channel: Channel, names: dict[str, str], now_ns: int) -> Iterator
 
 def _holds_of(connection: Connection) -> list[Hold]:
     """What holds all hops of a connection, whether it is read meanwhile or not."""
-    ledger = connection.ledger.snapshot(connection.line.clock.monotonic_ns())
+    books = connection.books().snapshot(connection.line.clock.monotonic_ns())
     return [
-        (one.peer, one.reason, one.since_ns) for one in ledger.blocks if one.since_ns is not None
+        (one.peer, one.reason, one.since_ns) for one in books.blocks if one.since_ns is not None
     ]
 
 
@@ -225,7 +225,7 @@ def _write_row(lane: WriteLane, vhost: str, now_ns: int) -> EdgeRow:
     """A queue's hop to its store. The queue's gate closes for other reasons as well, so what is
     shown is what its ledger has for the store alone."""
     closed_ns = 0
-    for one in lane.queue.ledger.snapshot(now_ns).blocks:
+    for one in lane.queue.books().snapshot(now_ns).blocks:
         if one.peer == lane.receiver:
             closed_ns += one.closed_ns
     since_ns = now_ns

@@ -23,18 +23,24 @@ compare them would cost as much as to look at them."""
 STEP_ACTORS: Final = 256
 """Actors that are forgotten in one step."""
 
+SHAPES_MAX: Final = 256
+"""Shapes of stamps that are known at once; with another one they are all forgotten."""
+
 Stamp = tuple[object, ...]
+"""Moments, and behind them a shape: a tuple of everything else, which thousands of idle connections
+have in common and keep once."""
 
 
 class ViewMemory:
     """The last snapshots of connections with their channels and of queues with their consumers.
     Owner: who walks once a period. Bounded by the actors there are: `end_round` forgets others."""
 
-    __slots__ = ("_before", "_now", "made", "reused")
+    __slots__ = ("_before", "_now", "_shapes", "made", "reused")
 
     def __init__(self) -> None:
-        self._before: dict[str, tuple[Stamp, list[ActorSnapshot]]] = {}
-        self._now: dict[str, tuple[Stamp, list[ActorSnapshot]]] = {}
+        self._before: dict[str, tuple[Stamp, tuple[ActorSnapshot, ...]]] = {}
+        self._now: dict[str, tuple[Stamp, tuple[ActorSnapshot, ...]]] = {}
+        self._shapes: dict[object, object] = {}
         self.made = 0
         self.reused = 0
 
@@ -49,7 +55,7 @@ class ViewMemory:
             if len(self._before) % STEP_ACTORS == 0:
                 yield None
 
-    def recall(self, identity: str, stamp: Stamp | None) -> list[ActorSnapshot] | None:
+    def recall(self, identity: str, stamp: Stamp | None) -> tuple[ActorSnapshot, ...] | None:
         """The snapshots kept under `identity`, if they still hold by `stamp`."""
         # Taken out, so that what does not hold any more goes with its actor's step, and not all at
         # once with the next round.
@@ -60,10 +66,16 @@ class ViewMemory:
         self.reused += len(kept[1])
         return kept[1]
 
-    def keep(self, identity: str, stamp: Stamp | None, snapshots: list[ActorSnapshot]) -> None:
+    def keep(
+        self, identity: str, stamp: Stamp | None, snapshots: tuple[ActorSnapshot, ...]
+    ) -> None:
         """`snapshots` were just made, and `stamp` after them."""
         self.made += len(snapshots)
         if stamp is not None and not any(_is_moving(one) for one in snapshots):
+            if len(self._shapes) >= SHAPES_MAX:
+                self._shapes.clear()
+            *moments, shape = stamp
+            stamp = (*moments, self._shapes.setdefault(shape, shape))
             self._now[identity] = (stamp, snapshots)
 
 
@@ -74,7 +86,7 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
     if (
         not connection.line.is_accounting
         or not connection.gate.is_open
-        or connection.ledger.is_blocked()
+        or connection.is_held()
         or len(channels) > PARTS_MAX
         or connection.output.debt.runs
         or connection.output.times.is_waiting()
@@ -82,8 +94,8 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
         return None
     account = connection.account
     # A page with limits of its own shows them, and they may change.
-    stamp: list[object] = [
-        connection.time.rests_since(),
+    moments: list[object] = [connection.time.rests_since()]
+    shape: list[object] = [
         connection.state(now_ns),
         connection.receive_count,
         account.debt_messages,
@@ -95,20 +107,20 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
         account.high_bytes,
     ]
     for channel in channels.values():
-        if not _add_channel(stamp, channel, now_ns):
+        if not _add_channel(shape, channel, now_ns):
             return None
-    return tuple(stamp)
+        moments.append(channel.time.rests_since())
+    return (*moments, tuple(shape))
 
 
-def _add_channel(stamp: list[object], channel: Channel, now_ns: int) -> bool:
-    if not channel.is_alive or not channel.gate.is_open or channel.ledger.is_blocked():
+def _add_channel(shape: list[object], channel: Channel, now_ns: int) -> bool:
+    if not channel.is_alive or not channel.gate.is_open or channel.is_held():
         return False
     if channel.parking.lines:
         # How long its publishes have waited changes although it rests.
         return False
-    stamp += (
+    shape += (
         channel.number,
-        channel.time.rests_since(),
         channel.gate.state(now_ns),
         channel.is_stalled,
         channel.table.count,
@@ -116,16 +128,16 @@ def _add_channel(stamp: list[object], channel: Channel, now_ns: int) -> bool:
         channel.escapes,
     )
     if channel.upstream is not None:
-        stamp += (channel.upstream.balance, channel.upstream.window)
+        shape += (channel.upstream.balance, channel.upstream.window)
     publisher = channel.publisher
     if publisher is not None:
         if len(publisher.lanes) > PARTS_MAX:
             return False
-        stamp += (publisher.publish_count, publisher.return_count)
+        shape += (publisher.publish_count, publisher.return_count)
         if publisher.confirms is not None:
-            stamp.append(publisher.confirms.base + publisher.confirms.head)
+            shape.append(publisher.confirms.base + publisher.confirms.head)
         for lane in publisher.lanes.values():
-            stamp += (lane.balance, lane.window)
+            shape += (lane.balance, lane.window)
     return True
 
 
@@ -141,8 +153,7 @@ def queue_stamp(queue: QueueActor, now_ns: int) -> Stamp | None:
     ):
         return None
     messages = queue.messages
-    stamp: list[object] = [
-        queue.time.rests_since(),
+    shape: list[object] = [
         queue.gate.state(now_ns),
         messages.ready_count(),
         messages.bytes_ready,
@@ -157,11 +168,11 @@ def queue_stamp(queue: QueueActor, now_ns: int) -> Stamp | None:
         sharers(queue),
     ]
     for lane in queue.lanes:
-        stamp += (lane.sender, lane.in_flight, lane.granted, lane.deferred, lane.done)
+        shape += (lane.sender, lane.in_flight, lane.granted, lane.deferred, lane.done)
     for consumer in queue.consumers:
         if consumer.is_held:
             return None
-        stamp += (
+        shape += (
             consumer.tag,
             consumer.holder,
             consumer.started_ns,
@@ -172,7 +183,7 @@ def queue_stamp(queue: QueueActor, now_ns: int) -> Stamp | None:
             consumer.is_ready,
             consumer.reason,
         )
-    return tuple(stamp)
+    return queue.time.rests_since(), tuple(shape)
 
 
 def _is_moving(one: ActorSnapshot) -> bool:

@@ -41,6 +41,7 @@ from penstock.queues.consumers import (
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import NEVER
 from penstock.telemetry.actor_window import BOTH_NS
+from penstock.telemetry.row import row_of
 from penstock.telemetry.snapshots import NEVER_BLOCKED, ActorSnapshot, BlockedTotals, Times
 from penstock.telemetry.words import duration, size
 
@@ -113,6 +114,8 @@ def times(totals: tuple[int, int, int, int]) -> Times:
 
 def blocked(actor: Actor, now_ns: int) -> BlockedTotals:
     """Who has held it until now; the longest hold of the next period begins here."""
+    if actor.ledger is None:
+        return NEVER_BLOCKED
     blocked = actor.ledger.snapshot(now_ns)
     actor.ledger.begin_period()
     return blocked
@@ -120,7 +123,7 @@ def blocked(actor: Actor, now_ns: int) -> BlockedTotals:
 
 def parked(actor: Actor, now_ns: int, numbers: dict[str, float]) -> BlockedTotals:
     """The same of its parked publishes; what both have in common is added to `numbers`."""
-    books = actor.ledger.parked
+    books = None if actor.ledger is None else actor.ledger.parked
     if books is None:
         return NEVER_BLOCKED
     numbers[BOTH_NS] = float(books.both_ns(now_ns))
@@ -138,9 +141,7 @@ def queue_and_consumers(broker: Broker, queue: QueueActor) -> Iterator[ActorSnap
     elif consumers or queue.stop_reason() != "":
         yield _consumers(queue, snapshot, now_ns)
     for consumer in consumers:
-        one = _consumer(queue, consumer, broker.clock.monotonic_ns())
-        note_lease(broker.leases, queue, consumer, one)
-        yield one
+        yield _consumer(broker, queue, consumer)
     yield from group_snapshots(queue)
 
 
@@ -258,8 +259,9 @@ def _exchange(store: QueueActor, snapshot: ActorSnapshot) -> ActorSnapshot:
     )
 
 
-def _consumer(queue: QueueActor, consumer: Consumer, now_ns: int) -> ActorSnapshot:
+def _consumer(broker: Broker, queue: QueueActor, consumer: Consumer) -> ActorSnapshot:
     """A consumer waits while it is held by its prefetch window or its socket; else it is idle."""
+    now_ns = broker.clock.monotonic_ns()
     held_ns = _held_ns(consumer, now_ns)
     age_ns = now_ns - int(consumer.started_ns)
     is_full = consumer.is_held and consumer.reason in (REASON_PREFETCH, REASON_CHANNEL_PREFETCH)
@@ -273,25 +275,27 @@ def _consumer(queue: QueueActor, consumer: Consumer, now_ns: int) -> ActorSnapsh
         labels[NO_WINDOW] = "yes"
     if consumer.is_held:
         labels["held_by"] = REASON_NAMES[int(consumer.reason)]
+    numbers = {
+        "prefetch": float(int(consumer.prefetch or consumer.sink.prefetch)),
+        "unacked": float(int(consumer.unacked)),
+        "delivered": float(int(consumer.delivered)),
+        "acked": float(int(consumer.delivered - consumer.unacked)),
+        "prefetch_full_share": 1.0 if is_full else 0.0,
+        "socket_blocked": 1.0 if is_stuck else 0.0,
+        "flow_paused": 1.0 if is_paused else 0.0,
+        "held_ns": float(held_ns),
+        "answer_ns": float(int(consumer.answer_ns)),
+        "given_ns": float(int(consumer.given_ns)),
+        "given_count": float(int(consumer.given_count)),
+    }
+    note_lease(broker.leases, queue, consumer, now_ns, numbers, labels)
     return ActorSnapshot(
         f"consumer:{consumer.tag}@{consumer.holder}",
         "consumer",
         "flow" if consumer.is_held else "running",
         started_ns=int(consumer.started_ns),
         times=Times(idle_ns=max(0, age_ns - held_ns), waiting_ns=held_ns),
-        numbers={
-            "prefetch": float(int(consumer.prefetch or consumer.sink.prefetch)),
-            "unacked": float(int(consumer.unacked)),
-            "delivered": float(int(consumer.delivered)),
-            "acked": float(int(consumer.delivered - consumer.unacked)),
-            "prefetch_full_share": 1.0 if is_full else 0.0,
-            "socket_blocked": 1.0 if is_stuck else 0.0,
-            "flow_paused": 1.0 if is_paused else 0.0,
-            "held_ns": float(held_ns),
-            "answer_ns": float(int(consumer.answer_ns)),
-            "given_ns": float(int(consumer.given_ns)),
-            "given_count": float(int(consumer.given_count)),
-        },
+        numbers=row_of(numbers),
         labels=labels,
         taken_ns=now_ns,
     )

@@ -1,6 +1,6 @@
 """Snapshots of the broker: its actors with their time, blocks and numbers, and pages with sums."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from sys import intern
 
 from penstock.broker.admin.page_sums import PageSums, Sum, is_of_connection
@@ -25,7 +25,8 @@ from penstock.explain.naming import spark_words
 from penstock.explain.remarks import CONFIRMS
 from penstock.flow.account import Account
 from penstock.flow.rate import Meter
-from penstock.telemetry.snapshots import ActorSnapshot, Times
+from penstock.telemetry.row import row_of
+from penstock.telemetry.snapshots import NO_LABELS, ActorSnapshot, Times
 
 
 def actor_snapshots(broker: Broker) -> dict[str, ActorSnapshot]:
@@ -109,22 +110,26 @@ def _with_channels(broker: Broker, connection: Connection) -> Iterator[ActorSnap
             yield _channel(broker, channel)
 
 
-def _remembered(broker: Broker, connection: Connection, memory: ViewMemory) -> list[ActorSnapshot]:
+def _remembered(
+    broker: Broker, connection: Connection, memory: ViewMemory
+) -> Iterable[ActorSnapshot]:
     now_ns = broker.clock.monotonic_ns()
     known = memory.recall(connection.identity, connection_stamp(connection, now_ns))
     if known is not None:
         return known
-    made = list(_with_channels(broker, connection))
+    made = tuple(_with_channels(broker, connection))
     memory.keep(connection.identity, connection_stamp(connection, now_ns), made)
     return made
 
 
-def _remembered_queue(broker: Broker, queue: QueueActor, memory: ViewMemory) -> list[ActorSnapshot]:
+def _remembered_queue(
+    broker: Broker, queue: QueueActor, memory: ViewMemory
+) -> Iterable[ActorSnapshot]:
     now_ns = broker.clock.monotonic_ns()
     known = memory.recall(queue.identity, queue_stamp(queue, now_ns))
     if known is not None:
         return known
-    made = list(queue_and_consumers(broker, queue))
+    made = tuple(queue_and_consumers(broker, queue))
     memory.keep(queue.identity, queue_stamp(queue, now_ns), made)
     return made
 
@@ -250,6 +255,7 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
             credit_loads(numbers, channel.upstream)
         parked_loads(channel, now_ns, numbers, labels)
     output_loads(connection, numbers)
+    is_alike = not connection.lot.lines and not connection.output.debt.runs
     answer_loads(connection.output.times, now_ns, numbers)
     return ActorSnapshot(
         connection.identity,
@@ -259,7 +265,8 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
         times=times(connection.time.totals(now_ns)),
         blocked=blocked(connection, now_ns),
         parked=parked(connection, now_ns, numbers),
-        numbers=compact(numbers),
+        # Names of queues and of others' accounts are in few snapshots only.
+        numbers=row_of(numbers, connection.name) if is_alike else compact(numbers),
         labels=labels,
         taken_ns=now_ns,
     )
@@ -298,6 +305,7 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
     now_ns = broker.clock.monotonic_ns()
     publisher = channel.publisher
     labels: dict[str, str] = {}
+    queues = [] if publisher is None else [lane.receiver for lane in publisher.lanes.values()]
     numbers = {
         "unacked": float(int(channel.table.count)),
         "consumers": float(len(channel.consumers)),
@@ -324,7 +332,7 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
         times=times(channel.time.totals(now_ns)),
         blocked=blocked(channel, now_ns),
         parked=parked(channel, now_ns, numbers),
-        numbers=compact(numbers),
-        labels=labels,
+        numbers=row_of(numbers, *queues) if len(queues) < 2 else compact(numbers),
+        labels=labels or NO_LABELS,
         taken_ns=now_ns,
     )

@@ -16,20 +16,14 @@ from dataclasses import dataclass
 from penstock.base.config import AlarmAction
 from penstock.base.errors import OperatorError
 from penstock.broker.alarm.alerts import Teller, tell_nobody
-from penstock.broker.connection.connection import (
-    ACTION_BLOCK,
-    ACTION_CLOSE,
-    ACTION_NACK,
-    Connection,
-)
+from penstock.broker.connection.alarm_action import ACTIONS
+from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.session.negotiate import Negotiator
 from penstock.broker.vhost.context import Context
 from penstock.flow.alarms import Alarms
 from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET
 from penstock.telemetry.words import called, duration
-
-ACTIONS = (ACTION_BLOCK, ACTION_NACK, ACTION_CLOSE)
 
 
 class AlarmActions:

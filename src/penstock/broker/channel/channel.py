@@ -23,14 +23,21 @@ from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.base.limits import PARKED_METHODS
 from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line, Owed
 from penstock.broker.actors.confirms import write_confirms
-from penstock.broker.actors.deliver import ChannelSink, write_cancel, write_return
+from penstock.broker.actors.deliver import (
+    ENDED,
+    ChannelFace,
+    ChannelSink,
+    write_cancel,
+    write_return,
+)
 from penstock.broker.actors.lane import Lane, LaneReceiver
-from penstock.broker.actors.output import Answering, Output
+from penstock.broker.actors.output import Output
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.first_cause import FirstCauses
 from penstock.broker.channel.parking import Parking
 from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.broker.channel.publish import Publisher
+from penstock.broker.channel.settling import GIVE_BACK, SETTLED_AT_ONCE, Settling
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Transaction
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.rights import Rights
@@ -49,10 +56,6 @@ CROWD: Final = PARKED_METHODS.default
 METHOD_COST: Final = 8
 """Ordinary publishes that take about as long as a method; an acknowledgement is like one."""
 CHANNEL_CLOSE: Final = 0x140028  # The one barrier method that goes through under an alarm.
-SETTLED_AT_ONCE: Final = 512
-"""Deliveries that one basic.ack, nack or recover settles before others have their turn."""
-GIVE_BACK: Final = 3
-"""As REQUEUE, but what takes nothing back just forgets; beside ACK, REQUEUE and DROP."""
 SETTLE_COST: Final = 64
 """Ordinary publishes that take about as long as that."""
 
@@ -112,6 +115,7 @@ class ChannelHost(Actor):
 NO_METHODS: Final[list[Event]] = []
 NO_CONSUMERS: Final[dict[str, Consumer]] = {}
 NO_QUEUES: Final[dict[str, QueueActor]] = {}
+NO_UNSENT: Final[dict[str, Unsent]] = {}
 """What all channels share that have nothing to remember there."""
 
 
@@ -215,29 +219,6 @@ class Inbox:
         self._go_on()
 
 
-class Settling:
-    """Deliveries that one settle has named, all of them no longer in the table.
-
-    left: the oldest last; action: ACK, REQUEUE, DROP or GIVE_BACK; what, method_id: the method, for
-    streams, which take nothing back."""
-
-    __slots__ = ("action", "left", "method_id", "what")
-
-    def __init__(self, deliveries: list[Delivery], action: int, what: str, method_id: int) -> None:
-        deliveries.reverse()
-        self.left = deliveries
-        self.action = action
-        self.what = what
-        self.method_id = method_id
-
-    def next(self) -> list[Delivery]:
-        """The oldest ones, oldest first."""
-        some = self.left[-SETTLED_AT_ONCE:]
-        del self.left[-SETTLED_AT_ONCE:]
-        some.reverse()
-        return some
-
-
 class Ending(Owed):
     """What a channel had not settled when it ended."""
 
@@ -257,8 +238,8 @@ class Ending(Owed):
         return len(settling.left) > 0
 
 
-class ChannelAnswering(Answering):
-    """The channel's confirms as its output sees them."""
+class ChannelAnswering(ChannelFace):
+    """The channel as its output, its sink and its publishing side see it, until it is let go."""
 
     __slots__ = ("channel",)
 
@@ -270,12 +251,20 @@ class ChannelAnswering(Answering):
         channel = self.channel
         if channel is not None:
             channel.answer_due()
-            if channel.is_closed and not channel.is_alive:
-                self.channel = None
+            self.unasked()
 
+    def unasked(self) -> None:
+        channel = self.channel
+        if channel is not None and channel.is_closed and not channel.is_alive:
+            self.channel = None
 
-def _forget(consumer: Consumer) -> None:
-    """The consumer of a channel that has ended is gone, and nobody has to know."""
+    def consumer_gone(self, consumer: Consumer) -> None:
+        if self.channel is not None:
+            self.channel.consumer_gone(consumer)
+
+    def give_back(self, message: Message, code: int, text: str) -> None:
+        if self.channel is not None:
+            self.channel.give_back(message, code, text)
 
 
 class Channel(LaneReceiver):
@@ -355,7 +344,7 @@ class Channel(LaneReceiver):
         self.settling: Settling | None = None
         self.consumers: dict[str, Consumer] = NO_CONSUMERS
         self.queues_of: dict[str, QueueActor] = NO_QUEUES
-        self.unsent: dict[str, Unsent] = {}
+        self.unsent: dict[str, Unsent] = NO_UNSENT
         self.prefetch = 0
         self.prefetch_bytes = 0
         self.first: i64 = 0
@@ -367,7 +356,7 @@ class Channel(LaneReceiver):
         self.times = AnswerTimes(output.times)
         self.answering = ChannelAnswering(self)
         self.sink = ChannelSink(
-            self.number, self.table, output, self.frame_bytes_max, self.consumer_gone
+            self.number, self.table, output, self.frame_bytes_max, self.answering
         )
         self.publisher = Publisher(
             self,
@@ -377,7 +366,6 @@ class Channel(LaneReceiver):
             is_parking,
             self.parking,
             PropertyRules(rights, frame_bytes_max),
-            self.give_back,
             output,
             self.answering,
             self.times,
@@ -829,6 +817,8 @@ class Channel(LaneReceiver):
             if len(self.unsent) > 2 * len(self.consumers) + 16:
                 self._forget_unsent()
             unsent = Unsent(self.unsent_limit)
+            if self.unsent is NO_UNSENT:
+                self.unsent = {}
             self.unsent[queue_name] = unsent
         return unsent
 
@@ -886,8 +876,9 @@ class Channel(LaneReceiver):
         if self.is_alive:
             return
         self.gate.observer = NOBODY
-        self.ledger.parked = None
-        self.sink.gone = _forget
+        if self.ledger is not None:
+            self.ledger.parked = None
+        self.sink.face = ENDED
         self.publisher.let_go()
         if not is_sending or not self.answering.is_listed:
             self.answering.channel = None

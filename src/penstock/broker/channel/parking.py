@@ -26,6 +26,7 @@ from penstock.broker.channel.parked_line import CREDIT as CREDIT
 from penstock.broker.channel.parked_line import NO_LINES, ParkedLine, parked_books, parked_size
 from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.protocol.content import Message
+from penstock.telemetry.accounting import BlockLedger
 
 ALARM: Final = "alarm"
 RATE: Final = "rate"
@@ -198,6 +199,8 @@ class Parking:
                 self.opened = []
             line = ParkedLine(owner, lane, self.opened, now_ns)
             self.lines[lane] = line
+            if self.lot.lines is NO_LINES:
+                self.lot.lines = {}
             self.lot.lines[lane] = line
             self.note_waiting(lane, len(message.raw))
             line.reason = self.waits_on
@@ -254,9 +257,17 @@ class Parking:
             since_ns = lane.listed_ns
         owner = line.owner
         if len(self.lines) == 1 and owner.line.is_accounting:
-            books = parked_books(self.lot.books, int(now_ns))
+            books = parked_books(self._lot_books(), int(now_ns))
             books.begin(owner.identity, PARKED, int(since_ns), int(now_ns))
         self._count(line, self._holder(line), since_ns)
+
+    def _lot_books(self) -> BlockLedger:
+        """Those of the connection, which it has from now on."""
+        lot = self.lot
+        if lot.books is None:
+            assert lot.host is not None, "nothing is parked on a connection that has ended"
+            lot.books = lot.host.books()
+        return lot.books
 
     def _holder(self, line: ParkedLine) -> tuple[str, str]:
         """For whom `line` waits, and why. What came before it counts: while that lies in front of a
@@ -274,7 +285,7 @@ class Parking:
         if not owner.line.is_accounting:
             return
         now_ns: i64 = owner.line.turn_ns
-        books = parked_books(owner.ledger, int(now_ns))
+        books = parked_books(owner.books(), int(now_ns))
         before = line.held_by
         line.held_by = held_by
         books.begin(held_by[0], held_by[1], int(since_ns), int(now_ns))
@@ -286,10 +297,10 @@ class Parking:
         owner = line.owner
         now_ns = int(owner.line.turn_ns)
         peer, reason = line.held_by
-        books = owner.ledger.parked
+        books = None if owner.ledger is None else owner.ledger.parked
         if books is not None and peer != "":
             books.end(peer, reason, now_ns)
-        whole = self.lot.books.parked
+        whole = None if self.lot.books is None else self.lot.books.parked
         if whole is not None and not self.lines:
             whole.end(owner.identity, PARKED, now_ns)
 

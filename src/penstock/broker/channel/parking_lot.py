@@ -10,14 +10,13 @@ Where there is a data directory, a lot that uses more than half of its memory le
 lines go to the disk, which is shared by the same rule. Source: docs/strategies.md. COMPILED.
 """
 
-from collections.abc import Callable
-
 from mypy_extensions import i64
 
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.disk import JobClient
 from penstock.broker.actors.lane import Lane
 from penstock.broker.channel.full_actions import STOP
+from penstock.broker.channel.lot_host import NO_LINES, NONE_WAITING, LotHost
 from penstock.broker.channel.node_parking import NodeParking
 from penstock.broker.channel.parked_line import ParkedLine, ParkedPiece, PieceAt, PieceEvent
 from penstock.broker.channel.parking_disk import UNITS, WORTH_SHARE, Looks, ParkedFile, ParkingDisk
@@ -31,13 +30,14 @@ from penstock.telemetry.accounting import BlockLedger
 class ParkingLot:
     """What the channels of one connection have parked.
 
-    account: pays for it; books: of the connection, where the time of what waits counts; node: the
-    room it shares; bytes: parked in memory; messages: parked there and on the disk; disk_bytes: of
-    its files; looks: when its lines are looked through; spill: brings publishes to the disk and
-    back, None until there were any; lines: of all its channels, by lane; is_shared: the connection
-    has confirms, consumers, a second queue it publishes to, or a second channel, or had; waiting:
-    channels that stand behind a publish without room; freed: called when there may be room;
-    full_action: STOP, NACK or CLOSE, where no policy (`parked-full`) says otherwise.
+    account: pays for it; host: its connection, None once that has ended; books: of the
+    connection, None until something waited; node: the room it shares; bytes: parked in memory;
+    messages: parked there and on the disk; disk_bytes: of its files; looks: when its lines are
+    looked through; spill: brings publishes to the disk and back, None until there were any;
+    lines: of all its channels, by lane; is_shared: the connection has confirms, consumers, a
+    second queue it publishes to, or a second channel, or had; waiting: channels that stand
+    behind a publish without room; full_action: STOP, NACK or CLOSE, where no policy
+    (`parked-full`) says otherwise.
     """
 
     __slots__ = (
@@ -45,8 +45,8 @@ class ParkingLot:
         "books",
         "bytes",
         "disk_bytes",
-        "freed",
         "full_action",
+        "host",
         "is_shared",
         "lines",
         "looks",
@@ -60,22 +60,21 @@ class ParkingLot:
         self,
         account: Account,
         node: NodeParking,
-        books: BlockLedger,
-        freed: Callable[[], None] | None = None,
+        host: LotHost,
     ) -> None:
         self.account = account
-        self.books = books
+        self.host: LotHost | None = host
+        self.books: BlockLedger | None = None
         self.node = node
         self.bytes: i64 = 0
         self.looks = Looks()
         self.messages: i64 = 0
         self.disk_bytes: i64 = 0
         self.spill: LotSpill | None = None
-        self.lines: dict[Lane, ParkedLine] = {}
+        self.lines: dict[Lane, ParkedLine] = NO_LINES
         self.is_shared = False
         self.full_action = STOP
-        self.waiting: dict[Actor, None] = {}
-        self.freed = freed
+        self.waiting: dict[Actor, None] = NONE_WAITING
 
     def has_room(self, bytes_: i64) -> bool:
         """Whether so many may be added to a line; while there is none, one publish may begin it,
@@ -158,6 +157,7 @@ class ParkingLot:
 
     def wait(self, actor: Actor) -> None:
         """`actor` is woken when there may be room."""
+        self.waiting = self.waiting or {}
         self.waiting[actor] = None
         self.wait_for_node()
 
@@ -180,8 +180,8 @@ class ParkingLot:
             self.waiting.clear()
             for actor in waiting:
                 actor.wake()
-        if self.freed is not None:
-            self.freed()
+        if self.host is not None:
+            self.host.room_freed()
 
     def wake_lines(self) -> None:
         """The account is not held any more: whose queue takes again may go on."""
@@ -195,7 +195,7 @@ class ParkingLot:
 
     def close(self) -> None:
         """The connection has ended, and with it all that was parked."""
-        self.freed = None
+        self.host = None
         self.waiting.clear()
         self.node.waiting.pop(self.wake, None)
 

@@ -12,7 +12,6 @@ among the consumers first. A window in bytes counts as room for one delivery. So
 basic.publish, field "immediate"; RabbitMQ before 3.0. Such a publish is never parked: it stalls.
 """
 
-from collections.abc import Callable
 from typing import Final, cast
 
 from mypy_extensions import i32, i64
@@ -22,8 +21,9 @@ from penstock.base.limits import ROUTE_CACHE_ENTRIES, UNCONFIRMED_MAX
 from penstock.base.wire import read_i32_be
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.confirms import Confirms
+from penstock.broker.actors.deliver import ChannelFace
 from penstock.broker.actors.lane import Answerable, Lane
-from penstock.broker.actors.output import Answering, Output
+from penstock.broker.actors.output import Output
 from penstock.broker.actors.whole_publishes import WholePublishes
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.first_cause import NO_CAUSES
@@ -145,7 +145,6 @@ class Publisher(Answerable):
         "channel",
         "confirms",
         "forced",
-        "give_back",
         "is_parking",
         "is_sharing",
         "is_waiting",
@@ -176,9 +175,8 @@ class Publisher(Answerable):
         is_parking: bool,
         parking: Parking,
         rules: PropertyRules,
-        give_back: Callable[[Message, int, str], None],
         output: Output,
-        answering: Answering,
+        answering: ChannelFace,
         times: AnswerTimes,
     ) -> None:
         self.channel = channel
@@ -192,7 +190,6 @@ class Publisher(Answerable):
         self.forced: i64 = 0
         self.parking = parking
         self.rules = rules
-        self.give_back = give_back
         self.output = output
         self.answering = answering
         self.times = times
@@ -615,9 +612,9 @@ class Publisher(Answerable):
     def _give_back(self, message: Message, route: Route) -> None:
         self.return_count += 1
         if route.is_immediate and (not route.is_mandatory or self._targets(route, message)):
-            self.give_back(message, NO_CONSUMERS, "NO_CONSUMERS")
+            self.answering.give_back(message, NO_CONSUMERS, "NO_CONSUMERS")
         else:
-            self.give_back(message, 312, "NO_ROUTE")
+            self.answering.give_back(message, 312, "NO_ROUTE")
 
     def _resolve(self, address: Address) -> Route:
         """Decode the method's bytes and look the route up. Raises: see `publish`."""
@@ -877,13 +874,8 @@ class Publisher(Answerable):
     def let_go(self) -> None:
         """The channel has ended and nothing is left to do: nothing leads back to it."""
         self.is_waiting = False
-        self.give_back = _give_nothing_back
         self.causes = NO_CAUSES
         del self.channel
-
-
-def _give_nothing_back(message: Message, code: int, text: str) -> None:
-    """A basic.return of a channel that has ended is not written."""
 
 
 def with_consumers(lanes: list[Lane]) -> list[Lane]:

@@ -32,11 +32,18 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actors.actor import BLOCKED, IDLE, Line
 from penstock.broker.actors.lane import Lane
-from penstock.broker.actors.output import Answering, Output, Shell
+from penstock.broker.actors.output import Output, Shell
 from penstock.broker.channel.channel import METHOD_COST, Channel, ChannelHost
+from penstock.broker.channel.lot_host import LotHost
 from penstock.broker.channel.node_parking import NodeParking
 from penstock.broker.channel.parking import ALARM, CREDIT, RATE, ParkedPublish
 from penstock.broker.channel.parking_lot import ParkingLot
+from penstock.broker.connection.alarm_action import (
+    ACTION_BLOCK,
+    ACTION_CLOSE,
+    ACTION_NACK,
+    action_for,
+)
 from penstock.broker.connection.notifier import Notifier
 from penstock.broker.connection.phases import (
     PHASE_CLOSED,
@@ -53,14 +60,8 @@ from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate
 from penstock.flow.rate import Meter, RatePayer, RateWaiter
 from penstock.protocol.content import EVENT_ACK, EVENT_HEARTBEAT, REFUSED, Event, Message
-from penstock.protocol.frames import FrameParser, Received
-
-ACTION_BLOCK: Final = "block"
-ACTION_NACK: Final = "nack"
-ACTION_CLOSE: Final = "close"
-ACTIONS: Final = (ACTION_BLOCK, ACTION_NACK, ACTION_CLOSE)
-"""What an alarm does to a publish, the most drastic one last."""
-ACTION_KEY: Final = "alarm-action"
+from penstock.protocol.frames import FrameParser
+from penstock.telemetry.accounting import BlockLedger
 
 STANDSTILL_NS: Final = 100_000_000
 """How long a stopped connection with unanswered deliveries waits before it is let on."""
@@ -109,6 +110,10 @@ class ConnectionVerbs:
         raise NotImplementedError
 
 
+NO_ALARMS: Final[dict[str, str]] = {}
+"""What all connections share that no alarm has held."""
+
+
 class ConnectionWaiter(RateWaiter):
     """The connection as a meter sees it."""
 
@@ -121,9 +126,10 @@ class ConnectionWaiter(RateWaiter):
         self.connection.rate_due(now_ns)
 
 
-class ConnectionAnswering(Answering):
-    """Answers to methods of channels that are not open."""
+class ConnectionAnswering(LotHost):
+    """The connection as its output and lot see it; it answers for channels that are not open."""
 
+    __deletable__ = ("connection",)
     __slots__ = ("connection",)
 
     def __init__(self, connection: "Connection") -> None:
@@ -136,18 +142,29 @@ class ConnectionAnswering(Answering):
         if times.reply != 0:
             times.answered(times.reply, 1, times.unanswered, connection.line.turn_ns)
 
+    def output_changed(self, is_open: bool) -> None:
+        self.connection.output_changed(is_open)
+
+    def output_has_room(self) -> None:
+        self.connection.output_has_room()
+
+    def books(self) -> BlockLedger:
+        return self.connection.books()
+
+    def room_freed(self) -> None:
+        self.connection.room_freed()
+
 
 class Connection(ChannelHost):
     """One connection of a client.
 
     name: unique, readable; phase: one of PHASE_*; verbs: its cold side; cold: what that keeps
     channels: open ones by number; last_channel: of the publish that came last; parser, output: the
-    two directions; received: scratch of the parser; is_deaf: a second fault has come, nothing is
-    looked at any more; first: whose consumers are asked first when the output has
-    room again, another channel's each time
+    two directions; is_deaf: a second fault has come, nothing is looked at any more; first: whose
+    consumers are asked first when the output has room again, another channel's each time
     lot: how much its channels may park; stopped: whose publish overflows and stops the reading;
     stopped_on: peer and reason for which the gate was closed then
-    alarms: source to text; alarm_action: one of ACTIONS; is_told_blocked: an alarm holds a publish,
+    alarms: source to text; alarm_action: of ACTIONS; is_told_blocked: an alarm holds a publish,
     blocked_by that alarm; notifier: tells the client
     rated: pays at rate limits, None without any; unfinished: what has come in part.
     """
@@ -174,7 +191,6 @@ class Connection(ChannelHost):
         "phase",
         "rated",
         "receive_count",
-        "received",
         "shell",
         "stopped",
         "stopped_on",
@@ -210,25 +226,23 @@ class Connection(ChannelHost):
         self.account = Account(self.identity, parent, self.gate, 0)
         self.channels: dict[int, Channel] = {}
         self.last_channel: Channel | None = None
-        self.received = Received()
         self.receive_count: i64 = 0
         self.phase: i64 = PHASE_HEADER
         self.frame_bytes_max: i64 = 0
         self.is_deaf = False
         self.first: i64 = 0
-        self.lot = ParkingLot(self.account, node_parking, self.ledger, self._room_freed)
+        self.answering = ConnectionAnswering(self)
+        self.lot = ParkingLot(self.account, node_parking, self.answering)
         self.unfinished = Unfinished(self.account, self.gate, node_unfinished)
         self.stopped: Channel | None = None
         self.stopped_on: tuple[str, str] | None = None
-        self.alarms: dict[str, str] = {}
+        self.alarms: dict[str, str] = NO_ALARMS
         self.alarm_action = ACTION_BLOCK
         self.is_told_blocked = False
         self.blocked_by = ""
         self.rated: RatePayer | None = None
         self.notifier = Notifier()
-        self.answering = ConnectionAnswering(self)
-        output.changed = self.output_changed
-        output.has_room = self.output_has_room
+        output.owner = self.answering
 
     # -- input -----------------------------------------------------------------------------------
 
@@ -294,7 +308,7 @@ class Connection(ChannelHost):
             self.parser.offset = 8
             self.verbs.greet(self, header[:8])
         parser = self.parser
-        received = self.received
+        received = self.line.received
         gate = self.gate
         stopped = self.stopped
         if stopped is not None and gate.is_open:
@@ -418,7 +432,7 @@ class Connection(ChannelHost):
         self.stopped_on = (peer, reason)
         self.gate.close(peer, reason)
 
-    def _room_freed(self) -> None:
+    def room_freed(self) -> None:
         """The lot may have room for the publish that stopped the reading."""
         stopped, on = self.stopped, self.stopped_on
         is_waiting = on is not None and on[1] == CREDIT
@@ -480,6 +494,8 @@ class Connection(ChannelHost):
 
     def set_alarm(self, source: str, reason: str) -> None:
         """`source`, for example alarm:memory, stops this connection's publishes from now on."""
+        if self.alarms is NO_ALARMS:
+            self.alarms = {}
         self.alarms[source] = reason
         self.notifier.alarms_changed()
 
@@ -516,7 +532,7 @@ class Connection(ChannelHost):
     def _is_refused(self, channel: Channel, message: Message) -> bool:
         """Whether the publish goes on to be answered basic.nack. Raises: ConnectionFault 320, when
         that is the action: what clients that reconnect by themselves take for a passing trouble."""
-        action = self._action_for(channel, message)
+        action = action_for(channel, message, self.alarm_action)
         if action == ACTION_BLOCK:
             return False
         if action == ACTION_CLOSE:
@@ -531,27 +547,10 @@ class Connection(ChannelHost):
         confirms = channel.publisher.confirms
         if confirms is None or confirms.commits is not None:
             return False
-        if self._action_for(channel, message) != ACTION_NACK:
+        if action_for(channel, message, self.alarm_action) != ACTION_NACK:
             return False
         message.sequence = REFUSED
         return True
-
-    def _action_for(self, channel: Channel, message: Message) -> str:
-        """What an alarm does to `message`: what its queues' policies say, or the connection's."""
-        publisher = channel.publisher
-        if not publisher.vhost.has_alarm_actions:
-            return self.alarm_action
-        try:
-            targets = publisher.targets_of(message)
-        except PeerError:
-            # It is told in its place among the others, when the publish has its turn.
-            return self.alarm_action
-        worst = 0 if targets else ACTIONS.index(self.alarm_action)
-        for target in targets:
-            applied = target.actor.applied
-            given = None if applied is None else applied.definition.get(ACTION_KEY)
-            worst = max(worst, ACTIONS.index(self.alarm_action if given is None else str(given)))
-        return ACTIONS[worst]
 
     def _pass_to_alarm(self, channel: Channel, parked: ParkedPublish) -> None:
         """The hop of `channel` has opened: from now on it is an alarm that holds its publish."""
@@ -889,6 +888,7 @@ class Connection(ChannelHost):
             self._blame_rate("")
             self.rated = None
         self.output.close()
+        self.output.owner = None
         self.lot.close()
         self.account.close()
         # Messages that outlive it in queues must not keep it alive, nor may it keep what it read.
@@ -896,5 +896,4 @@ class Connection(ChannelHost):
         self.lot.wake_lines()  # What is left on the disk waits for no debt any more.
         self.parser.forget()
         self.unfinished.close()
-        self.received = Received()
         self.verbs.ended(self)

@@ -6,24 +6,28 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.consumer_causes import LEASE_BYTES, LEASE_DONE, LEASE_NS
 from penstock.queues.consumers import Consumer
 from penstock.telemetry.actor_window import LEASE
-from penstock.telemetry.snapshots import ActorSnapshot
 from penstock.telemetry.words import duration
 
 
 def note_lease(
-    leases: LeaseManager, queue: QueueActor, consumer: Consumer, snapshot: ActorSnapshot
+    leases: LeaseManager,
+    queue: QueueActor,
+    consumer: Consumer,
+    now_ns: int,
+    numbers: dict[str, float],
+    labels: dict[str, str],
 ) -> None:
-    """Add to `snapshot` who holds how much and for how long, if `consumer` is a lease's."""
+    """Add to both who holds how much and for how long, if `consumer` is a lease's."""
     if not isinstance(consumer.sink, LeaseSink):
         return
     book = leases.book_of(queue)
     group = None if book is None else book.groups.get(consumer.tag)
     if group is None:
         return
-    snapshot.labels[LEASE] = group.query or f"group {group.name}"
-    snapshot.numbers[LEASE_DONE] = float(int(group.acked_to))
-    snapshot.numbers[LEASE_BYTES] = float(int(group.held_bytes))
-    snapshot.numbers[LEASE_NS] = float(max(0, snapshot.taken_ns - int(group.held_since_ns())))
+    labels[LEASE] = group.query or f"group {group.name}"
+    numbers[LEASE_DONE] = float(int(group.acked_to))
+    numbers[LEASE_BYTES] = float(int(group.held_bytes))
+    numbers[LEASE_NS] = float(max(0, now_ns - int(group.held_since_ns())))
 
 
 def leases_in_words(leases: LeaseManager, queue: QueueActor) -> dict[str, str]:

@@ -10,7 +10,8 @@ from sys import intern
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.base.limits import EARLY_METHODS
-from penstock.broker.actors.lane import Answerable, Lane
+from penstock.broker.actors.lane import NOBODY_ASKS, Lane
+from penstock.broker.actors.output import Shell
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.broadcast_notifier import BroadcastNotifier
 from penstock.broker.connection.client_notifier import (
@@ -19,6 +20,7 @@ from penstock.broker.connection.client_notifier import (
 )
 from penstock.broker.connection.connection import Connection, ConnectionVerbs
 from penstock.broker.connection.hop_opened import HopOpened
+from penstock.broker.connection.notifier import Notifier
 from penstock.broker.connection.phases import (
     ENDS,
     ENTERED,
@@ -35,7 +37,7 @@ from penstock.broker.session.tokens import TokenFault, TokenUser, is_token
 from penstock.broker.session.verbs import ChannelVerbs
 from penstock.explain.naming import client_name
 from penstock.flow.due import Timer
-from penstock.flow.gate import Gate
+from penstock.flow.gate import NOBODY, Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
 from penstock.protocol import methods as m
 from penstock.protocol.constants import ACCESS_REFUSED, PROTOCOL_HEADER
@@ -78,6 +80,24 @@ _CAPABILITIES: dict[frozenset[str], frozenset[str]] = {}
 def shared(capabilities: frozenset[str]) -> frozenset[str]:
     """The one set of all clients that ask for these, a subset of CAPABILITIES_ASKED."""
     return _CAPABILITIES.setdefault(capabilities, capabilities)
+
+
+NO_SHELL = Shell()
+NOBODY_TOLD = Notifier()
+"""In the place of those of a connection that has ended."""
+NOT_TUNED = Tuning(0, 0, 0)
+TUNINGS_MAX = 256
+_TUNINGS: dict[Tuning, Tuning] = {}
+"""Each tuning once. Bound: TUNINGS_MAX, above which all are forgotten."""
+NO_PROPERTIES: Table = {}
+"""Of all clients that say nothing about themselves."""
+
+
+def shared_tuning(tuning: Tuning) -> Tuning:
+    """The one record of all clients that are tuned alike, as thousands are."""
+    if len(_TUNINGS) >= TUNINGS_MAX:
+        _TUNINGS.clear()
+    return _TUNINGS.setdefault(tuning, tuning)
 
 
 class Negotiator(ConnectionVerbs):
@@ -138,9 +158,9 @@ class Negotiator(ConnectionVerbs):
         self.mechanism = ""
         self.response = b""
         self.credentials: Credentials | None = None
-        self.client_properties: Table = {}
+        self.client_properties: Table = NO_PROPERTIES
         self.capabilities: frozenset[str] = frozenset()
-        self.tuning = Tuning(0, 0, 0)
+        self.tuning = NOT_TUNED
         self.heartbeat: Heartbeat | None = None
         self.session: Session | None = None
         self.verbs: ChannelVerbs | None = None
@@ -217,7 +237,7 @@ class Negotiator(ConnectionVerbs):
             # Thousands of clients send the same one.
             self.mechanism = intern(method.mechanism)
             self.response = method.response
-            self.client_properties = method.client_properties
+            self.client_properties = method.client_properties or NO_PROPERTIES
             # What is asked for nowhere is not kept for every connection.
             self.capabilities = shared(
                 CAPABILITIES_ASKED & client_capabilities(method.client_properties)
@@ -320,11 +340,12 @@ class Negotiator(ConnectionVerbs):
 
     def _tuned(self, connection: Connection, method: m.ConnectionTuneOk) -> None:
         config = self.host.context.config
-        self.tuning = negotiate(
+        agreed = negotiate(
             Tuning(config.channels_max, config.frame_bytes_max, config.heartbeat_s),
             tuning_of(method),
         )
-        self.heartbeat = Heartbeat(self.tuning.heartbeat_s, connection.line.clock.monotonic_ns())
+        self.tuning = shared_tuning(agreed)
+        self.heartbeat = Heartbeat(agreed.heartbeat_s, connection.line.clock.monotonic_ns())
         connection.shell.tuned(self.tuning.heartbeat_s)
 
     def _enter(self, connection: Connection, method: m.ConnectionOpen) -> None:
@@ -445,7 +466,7 @@ class Negotiator(ConnectionVerbs):
             channel,
             LAYER_CHANNEL,
             connection.account,
-            Answerable(),
+            NOBODY_ASKS,
         )
         connection.strategy.wire(lane)
         connection.add_channel(channel, lane)
@@ -519,6 +540,21 @@ class Negotiator(ConnectionVerbs):
             session.vhost.unlisten(self.queue_gone)
             session.vhost.remove_owned(connection.identity)
         self.host.closed(connection)
+        self._let_go(connection)
+
+    def _let_go(self, connection: Connection) -> None:
+        """Nothing that hangs on the connection leads back to it any more: it is freed when the last
+        one has forgotten it, without the collector, which would look at all there is."""
+        connection.gate.observer = NOBODY
+        if connection.ledger is not None:
+            connection.ledger.parked = None
+        connection.notifier = NOBODY_TOLD
+        connection.shell = NO_SHELL
+        del connection.answering.connection
+        self.session = None
+        self.verbs = None
+        self.token = None
+        self.delay = None
 
     def release(self, connection: Connection) -> None:
         """The socket is gone: consumers first, then everything else."""

@@ -23,6 +23,9 @@ PIECES_PER_SEND: Final = 256
 """Pieces handed to one sendmsg; the system's own limit is 1024."""
 
 
+NOT_WATCHED: Final = Watched()
+
+
 class SocketWatch(Watched):
     """The shell as the poller sees it."""
 
@@ -207,7 +210,7 @@ class SocketShell(Shell):
             broker.scheduler.outputs, broker.config.socket_output_high_bytes, sock, tls
         )
         self.output.shell = self
-        self.watched = SocketWatch(self)
+        self.watched: Watched = SocketWatch(self)
         self.connection: Connection = broker.accept(peer_host, peer, self.output, self, tls_peer)
         poller.watch(sock, self.watched, READ)
         self.lingering = lingering
@@ -320,6 +323,8 @@ class SocketShell(Shell):
         self.is_closed = True
         self.shells.discard(self)
         self.poller.unwatch(self.sock)
+        # Nothing of it is watched any more, so that it is freed without the collector.
+        self.watched = NOT_WATCHED
         self.output.close()
         if is_lingering:
             self.lingering.take(self.sock)

@@ -208,7 +208,7 @@ class Laws:
         is_held = is_held or any(reason != "rate" for _, reason in reasons)
         if limit == "" and any(reason == "rate" for _, reason in reasons):
             raise LawBroken(f"{connection.identity}: not read for a rate limit without a name")
-        if connection.phase == PHASE_OPEN and connection.ledger.is_blocked() != is_held:
+        if connection.phase == PHASE_OPEN and connection.is_held() != is_held:
             raise LawBroken(f"{connection.identity}: held {is_held}, its record says otherwise")
 
     def _check_queue(self, queue: QueueActor, now_ns: int) -> None:
@@ -239,7 +239,7 @@ class Laws:
             raise LawBroken(f"{name}: full {is_full}")
         if queue.choice is not None and queue.choice.is_single and len(queue.ready) > 1:
             raise LawBroken(f"{name}: {len(queue.ready)} active consumers, one is meant to be")
-        if queue.ledger.is_blocked() == queue.gate.is_open:
+        if queue.is_held() == queue.gate.is_open:
             raise LawBroken(f"{name}: held {not queue.gate.is_open}, its record says otherwise")
         for kept in queue.gate.deferred:
             if kept not in queue.lanes:

@@ -245,9 +245,10 @@ def unanswered(channel: Channel) -> list[Delivery]:
 
 def counted_messages(broker: Broker) -> Iterator[Message]:
     """Every message in a place with a bound and an owner."""
+    found = broker.scheduler.received.message
+    if found is not None:
+        yield found
     for connection in broker.connections.values():
-        if connection.received.message is not None:
-            yield connection.received.message
         for channel in connection.channels.values():
             yield from channel_messages(channel)
         yield from spilled_messages(connection.lot)

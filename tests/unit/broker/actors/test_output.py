@@ -1,31 +1,31 @@
 """The output buffer: marks, what is unsent, and what a full buffer stops."""
 
 from penstock.base.wire import BytesWriter
-from penstock.broker.actors.output import FULL_FACTOR, OutputDebt, OutputLine
+from penstock.broker.actors.output import FULL_FACTOR, OutputDebt, OutputLine, OutputOwner
 from penstock.flow.account import Account
 from penstock.protocol.content import NO_CAUSE
 from penstock.queues.consumers import Unsent
 from tests.unit.broker.peer import PeerOutput
 
 
-class Ears:
+class Ears(OutputOwner):
     """Writes down what it hears."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.heard: list[str] = []
 
-    def changed(self, is_open: bool) -> None:
+    def output_changed(self, is_open: bool) -> None:
         self.heard.append("open" if is_open else "closed")
 
-    def has_room(self) -> None:
+    def output_has_room(self) -> None:
         self.heard.append("room")
 
 
 def output(high_bytes: int = 100) -> tuple[PeerOutput, Ears]:
     made = PeerOutput(OutputLine(), high_bytes)
     ears = Ears()
-    made.changed = ears.changed
-    made.has_room = ears.has_room
+    made.owner = ears
     return made, ears
 
 

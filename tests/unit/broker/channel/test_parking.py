@@ -9,6 +9,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import PARKED_BYTES, PARKED_NODE_BYTES
 from penstock.base.policy import Policy
 from penstock.broker.channel.full_actions import FullActions
+from penstock.broker.channel.lot_host import LotHost
 from penstock.broker.channel.node_parking import NodeParking
 from penstock.broker.channel.parked_line import CREDIT, PARKED_OVERHEAD_BYTES, parked_size
 from penstock.broker.channel.parking import Parking
@@ -109,10 +110,23 @@ def made(size: int) -> Message:
 SIZE = 100 + PARKED_OVERHEAD_BYTES
 
 
+class Asked(LotHost):
+    """Notes that there may be room."""
+
+    def __init__(self, asked: list[int]) -> None:
+        super().__init__()
+        self.asked = asked
+
+    def books(self) -> BlockLedger:
+        return BlockLedger(0)
+
+    def room_freed(self) -> None:
+        self.asked.append(1)
+
+
 def lots(count: int, node: NodeParking) -> list[ParkingLot]:
     found = [
-        ParkingLot(Account(f"conn:{one}", None, None, 0), node, BlockLedger(0))
-        for one in range(count)
+        ParkingLot(Account(f"conn:{one}", None, None, 0), node, Asked([])) for one in range(count)
     ]
     for lot in found:
         lot.share()
@@ -165,8 +179,8 @@ def test_an_empty_lot_takes_one_publish_whatever_its_size() -> None:
 def test_lots_that_wait_for_the_node_are_asked_again_when_room_is_worth_it() -> None:
     node = NodeParking(bytes_max=6400, lot_bytes_max=1 << 40)
     one, other = lots(2, node)
-    asked = []
-    other.freed = lambda: asked.append(1)
+    asked: list[int] = []
+    other.host = Asked(asked)
     one.charge(10, 5000)
     other.charge(1, 1200)
     assert not other.has_place(300)
@@ -186,8 +200,8 @@ def test_who_waits_for_the_node_does_not_wait_for_what_others_parked_since() -> 
     first had found parked was never left again, so the second was never asked."""
     node = NodeParking(bytes_max=6400, lot_bytes_max=1 << 40)
     one, early, late = lots(3, node)
-    asked = []
-    late.freed = lambda: asked.append(1)
+    asked: list[int] = []
+    late.host = Asked(asked)
     one.charge(20, 2000)
     node.wait(early.wake)
     one.charge(10, 3000)

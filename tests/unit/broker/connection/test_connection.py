@@ -159,7 +159,7 @@ def test_two_alarms_hold_until_the_last_is_over_and_the_books_name_the_right_one
     bed.broker.clear_alarm("disk")
     bed.run()
     assert isinstance(peer.heard()[0].method, m.ConnectionUnblocked)
-    assert not peer.connection.ledger.is_blocked()
+    assert not peer.connection.is_held()
     assert peer.connection.gate.is_open
 
 

@@ -11,7 +11,7 @@ ALARM = ("alarm:memory", "alarm")
 
 def holders(bed: Bed, peer: Peer) -> set[tuple[str, str]]:
     """Who holds the connection at this moment, by its books."""
-    books = peer.connection.ledger.snapshot(bed.clock.monotonic_ns())
+    books = peer.connection.books().snapshot(bed.clock.monotonic_ns())
     return {(one.peer, one.reason) for one in books.blocks if one.since_ns is not None}
 
 
@@ -98,7 +98,7 @@ def test_an_alarm_goes_on_to_hold_when_the_channel_that_stopped_the_reading_is_g
     bed.broker.clear_alarm("memory")
     bed.run()
     assert holders(bed, peer) == set()
-    books = connection.ledger.snapshot(bed.clock.monotonic_ns())
+    books = connection.books().snapshot(bed.clock.monotonic_ns())
     assert books.blocked_ns >= 5 * MS
 
 

@@ -176,7 +176,7 @@ def test_an_alarm_keeps_what_a_rate_held_and_gives_it_back(bed: Bed, peer: Peer)
     assert ready(bed, "q") == 2
     later(bed, 1500, peer)
     assert state(bed, peer) == "running"
-    assert peer.connection.ledger.is_blocked() is False
+    assert peer.connection.is_held() is False
 
 
 def test_the_record_says_once_that_a_limit_holds_and_once_that_it_does_not(
@@ -195,7 +195,7 @@ def test_the_record_says_once_that_a_limit_holds_and_once_that_it_does_not(
     assert found[-1] == (GATE_OPENED, "rate:conn:p", "rate")
     closed = sum(1 if kind == GATE_CLOSED else -1 for kind, _, _ in found)
     assert closed == 0
-    blocked = peer.connection.ledger.snapshot(bed.clock.monotonic_ns())
+    blocked = peer.connection.books().snapshot(bed.clock.monotonic_ns())
     assert 190 * MS <= blocked.blocked_ns <= 202 * MS
 
 

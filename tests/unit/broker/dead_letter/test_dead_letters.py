@@ -438,7 +438,7 @@ def test_where_a_client_says_a_message_has_been_is_believed_by_an_older_broker(
 def held_by(bed: LetterBed) -> list[tuple[str, str]]:
     """Who holds the dead letters of q now, and why."""
     now_ns = bed.clock.monotonic_ns()
-    blocks = bed.letters("q").worker.ledger.snapshot(now_ns).blocks
+    blocks = bed.letters("q").worker.books().snapshot(now_ns).blocks
     return [(block.peer, block.reason) for block in blocks if block.since_ns is not None]
 
 

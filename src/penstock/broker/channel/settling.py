@@ -1,0 +1,33 @@
+"""What one basic.ack, nack or recover has named, settled in turns when it is much. COMPILED."""
+
+from typing import Final
+
+from penstock.queues.consumers import Delivery
+
+SETTLED_AT_ONCE: Final = 512
+"""Deliveries that one basic.ack, nack or recover settles before others have their turn."""
+GIVE_BACK: Final = 3
+"""As REQUEUE, but what takes nothing back just forgets; beside ACK, REQUEUE and DROP."""
+
+
+class Settling:
+    """Deliveries that one settle has named, all of them no longer in the table.
+
+    left: the oldest last; action: ACK, REQUEUE, DROP or GIVE_BACK; what, method_id: the method, for
+    streams, which take nothing back."""
+
+    __slots__ = ("action", "left", "method_id", "what")
+
+    def __init__(self, deliveries: list[Delivery], action: int, what: str, method_id: int) -> None:
+        deliveries.reverse()
+        self.left = deliveries
+        self.action = action
+        self.what = what
+        self.method_id = method_id
+
+    def next(self) -> list[Delivery]:
+        """The oldest ones, oldest first."""
+        some = self.left[-SETTLED_AT_ONCE:]
+        del self.left[-SETTLED_AT_ONCE:]
+        some.reverse()
+        return some
