@@ -91,8 +91,7 @@ class Member:
     """See the room. Every input takes the time last, in milliseconds of a monotonic clock; what is
     to be done about it is in `take_actions`. What peers send raises nothing.
 
-    machine: which start of it this is. epoch: the highest seen. words: why it was refused, or last
-    stopped leading.
+    machine: which start of it this is; epoch: the highest seen; words: why it is not at work.
     """
 
     def __init__(

@@ -251,7 +251,8 @@ class ChannelAnswering(ChannelFace):
         channel = self.channel
         if channel is not None:
             channel.answer_due()
-            self.unasked()
+            if channel.is_closed and not channel.is_alive:
+                self.channel = None
 
     def unasked(self) -> None:
         channel = self.channel
