@@ -86,6 +86,16 @@ def test_a_leader_may_have_delivered_what_its_log_never_had() -> None:
     assert judge([*early, Happened(8.9, DELIVERED, "p", 1)]).repeated == [("p", 1)]
 
 
+def test_each_copy_of_what_was_sent_twice_may_come_once_without_the_mark() -> None:
+    history = [Happened(at_s, SENT, "p", 1) for at_s in (1.0, 2.0)]
+    history.append(Happened(2.5, CONFIRMED, "p", 1))
+    for at_s, is_again in ((3.0, True), (3.1, False), (8.0, True), (8.1, True), (20.0, False)):
+        history.append(Happened(at_s, DELIVERED, "p", 1, is_again=is_again))
+    assert judge(history).is_good
+    third = Happened(20.1, DELIVERED, "p", 1)
+    assert judge([*history, third]).repeated
+
+
 def test_what_was_acknowledged_long_ago_may_not_come_again() -> None:
     history = good(10)
     history[-1] = Happened(20, DELIVERED, "p", 10)

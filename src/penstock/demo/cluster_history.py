@@ -76,6 +76,7 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
     sent: Counter[tuple[str, int]] = Counter()
     confirmed: set[tuple[str, int]] = set()
     delivered: Counter[tuple[str, int]] = Counter()
+    unmarked: Counter[tuple[str, int]] = Counter()
     first_s: dict[tuple[str, int], float] = {}
     confirmed_s: dict[tuple[str, int], float] = {}
     again_s: dict[tuple[str, int], float] = {}
@@ -94,6 +95,7 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
             unsettled.update(message for _, message in recent)
         elif one.kind == DELIVERED:
             delivered[message] += 1
+            unmarked[message] += not one.is_again
             recent.append((one.at_s, message))
             while recent[0][0] < one.at_s - SETTLED_S:
                 recent.popleft()
@@ -109,7 +111,8 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
                 found.repeated.append(message)
                 again_s[message] = one.at_s
     # A publisher and a consumer do not write in one order: what was sent twice is known only now.
-    found.repeated = [one for one in found.repeated if delivered[one] > sent[one]]
+    # Each copy of it may come once without the mark, however often both come with it.
+    found.repeated = [one for one in found.repeated if unmarked[one] > sent[one]]
     early = {
         one
         for one in found.repeated
