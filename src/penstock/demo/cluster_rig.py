@@ -241,7 +241,9 @@ class ClusterRig:
     def kill(self, name: str) -> None:
         """kill -9, its broker too, as when its machine loses power but for the kernel's caches."""
         for one in self._processes(name):
-            one.kill()
+            # Without its disk a broker may have ended by itself.
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
         node = self.nodes[name]
         if node.process is not None:
             node.process.wait()
