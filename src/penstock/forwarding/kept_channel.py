@@ -93,10 +93,9 @@ class KeptChannel:
     expected: answers of this broker in their order, each with its request, None for what was asked
     again in the client's place; owed: of the latter; session: of this broker, opening: the
     channel.open that says its reference, has_said: this broker was asked; lost_sessions: of those
-    before it; seen: publishes that its log holds; has_unkept: for some there was no room;
-    left: what is still to be said to it, in order;
-    tags_before:
-    numbers of deliveries up to this one were of brokers that are gone; tag: the last one.
+    before it; seen: publishes that its log holds; has_unkept: for some there was no room; left:
+    what is still to be said to it, in order; tags_before: numbers of deliveries up to this one were
+    of brokers that are gone; tag: the last one.
     """
 
     __slots__ = (
