@@ -89,6 +89,13 @@ ACKS_EVERY: Final = 8
 """Batches of which one takes the acknowledgements along: they cost a write of their own."""
 FLUSH_NS: Final = 1_000_000_000
 """Acknowledgements reach the disk after this long, when no batch has taken them along."""
+ACK_SYNC_NS: Final = 5_000_000_000
+"""Acknowledgements that were written are safe after about this long, so that a loss of power brings
+back no older ones."""
+ACK_SYNC_NEXT_NS: Final = 50_000_000
+ACK_SYNCS: Final = 2
+"""Files of acknowledgements that one batch syncs, so that confirms wait for no more of them, and
+the time until another batch does."""
 NS_PER_MS: Final = 1_000_000
 LANES_A_TURN: Final = 256
 """Mirrored queues that are looked at in one turn when mirrors have more."""
@@ -100,10 +107,12 @@ class StoreActor(GroupCommit):
     """lanes: of all queues with a place here; behind: those of them with requests that wait for
     mirrors; unseen: those that were not looked at since mirrors have moved;
     readers: queues that wait for the next batch to read what is in it; flush: runs while
-    acknowledgements wait that no batch has taken along; group: what the open batch has a part of;
+    acknowledgements wait that no batch has taken along; ack_sync: while some were written and are
+    not known to be safe; group: what the open batch has a part of;
     copied: a slice that was read meanwhile, and waits for it."""
 
     __slots__ = (
+        "ack_sync",
         "batch_count",
         "behind",
         "compactor",
@@ -133,7 +142,8 @@ class StoreActor(GroupCommit):
         self.log = log
         self.compactor = Compactor(log)
         self.spare_watch = RecyclingWatch(log.spares, disk, dues)
-        self.flush = Timer(self.make_flush_due)
+        self.flush = Timer(self._flush_due)
+        self.ack_sync = Timer(self._ack_sync_due)
         self.syncing = Syncing(self._sync_due, dues)
         self.lanes: list[StoreLane] = []
         self.behind: dict[StoreLane, None] = {}
@@ -168,6 +178,19 @@ class StoreActor(GroupCommit):
         """The next batch goes at once, and takes acknowledgements along."""
         self.is_flush_due = True
         self.wake()
+
+    def _flush_due(self, now_ns: int) -> None:
+        self.make_flush_due(now_ns)
+        self._sync_acks_in(ACK_SYNC_NS)
+
+    def _sync_acks_in(self, ns: i64) -> None:
+        is_lasting = self.syncing.is_prompt and not self.log.is_scratch
+        if is_lasting and self.ack_sync.due_ns < 0:
+            self.dues.put(self.ack_sync, self.line.clock.monotonic_ns() + ns)
+
+    def _ack_sync_due(self, now_ns: int) -> None:
+        self.log.ack_syncs = ACK_SYNCS
+        self.make_flush_due(now_ns)
 
     def _sync_due(self, now_ns: int) -> None:
         self.log.wants_sync = True
@@ -335,6 +358,8 @@ class StoreActor(GroupCommit):
         if batch.synced:
             # The last records of a log have none behind them to say that they are safe.
             self.has_settled()
+        if batch.owes_acks:
+            self._sync_acks_in(ACK_SYNC_NEXT_NS)
         self.spare_watch.look(batch, self.line.clock)
         self._compact()
 

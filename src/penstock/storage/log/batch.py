@@ -51,20 +51,23 @@ class AckDeed:
 class Batch(Job):
     """One batch. chunks, acks: what is written; full: segments that get their footer; removals:
     segments nobody needs; is_sync: whether it ends with a sync; is_last: of a clean stop, which
-    syncs acknowledgements too, as one with syncs_acks does; synced: what is safe afterwards, as
-    segments and offsets; publishes: that are in the log with it, see `holds`.
+    syncs acknowledgements too, as one with syncs_acks does; ack_syncs: so many of their files at
+    most that a batch without either syncs, owes_acks: and there are more; synced: what is safe
+    afterwards, as segments and offsets; publishes: that are in the log with it, see `holds`.
 
     A run that found the disk full, or no handle to be had, may be run again: everything has its
     fixed place. Raises: SyncFailed once a sync has failed, at this and every later run.
     """
 
     __slots__ = (
+        "ack_syncs",
         "acks",
         "chunks",
         "full",
         "handles",
         "is_last",
         "is_sync",
+        "owes_acks",
         "publishes",
         "removals",
         "synced",
@@ -76,6 +79,8 @@ class Batch(Job):
         self.is_sync = is_sync
         self.is_last = False
         self.syncs_acks = False
+        self.ack_syncs: i64 = 0
+        self.owes_acks = False
         self.publishes = b""
         self.chunks: list[SegmentWrite] = []
         self.acks: list[AckDeed] = []
@@ -158,7 +163,7 @@ class Batch(Job):
             handles.written(segment)
 
     def write_acks(self) -> None:
-        """Not synced before the end: a lost acknowledgement is a redelivery."""
+        """Synced now and then: a lost acknowledgement is a redelivery."""
         handles = self.handles
         for deed in self.acks:
             file = handles.acks(deed.number, deed.is_created)
@@ -168,6 +173,8 @@ class Batch(Job):
                 handles.roster.note(IS_ACKED, deed.number, 0, deed.live)
         if self.is_last or self.syncs_acks:
             handles.sync_acks()
+        elif self.ack_syncs > 0:
+            self.owes_acks = handles.sync_acks(int(self.ack_syncs))
 
     def sync(self) -> None:
         self.handles.sync_all()

@@ -15,6 +15,7 @@ from penstock.storage.log.roster import IS_ACKED, IS_LOG, Roster
 OPEN_FILES: Final = STORE_OPEN_FILES.default
 ACK_FILES: Final = 8
 """Of them those of acknowledgements: most go to the segments of the last seconds."""
+EVERY: Final = 1 << 30
 ORPHANS_MAX: Final = 16
 """Acknowledgements of removed segments: with more the next sync is one of the directory as well."""
 
@@ -173,13 +174,16 @@ class Handles:
             self._sync_closed(log_name(number))
             del self.owed[number]
 
-    def sync_acks(self) -> None:
-        """Sync all acknowledgements that this life has written: after a clean stop nothing that was
-        settled comes back. Their names have to be safe, too. Raises: SyncFailed."""
+    def sync_acks(self, most: int = EVERY) -> bool:
+        """Sync acknowledgements that this life has written, of `most` segments, those first that
+        have waited for longest; whether there are more. After a clean stop, which syncs all,
+        nothing that was settled comes back. Their names have to be safe, too. Raises: SyncFailed.
+        """
         self.is_directory_dirty = self.is_directory_dirty or self.has_loose_names
-        for number in list(self.owed_acks):
+        for number in list(self.owed_acks)[:most]:
             self._sync_closed(acks_name(number))
             del self.owed_acks[number]
+        return len(self.owed_acks) > 0
 
     def _sync_closed(self, name: str) -> None:
         try:

@@ -59,6 +59,7 @@ class MessageLog:
     they were returned, and a batch be given to `done` afterwards."""
 
     __slots__ = (
+        "ack_syncs",
         "acking",
         "active",
         "cache",
@@ -103,6 +104,7 @@ class MessageLog:
         self.fresh: dict[Segment, None] = {}
         self.said: dict[Segment, None] = {}
         self.wants_ack_sync = False
+        self.ack_syncs: i64 = 0
         self.spares = RecycledSegments(directory, segment_bytes, spares_max)
         self.handles = Handles(directory, is_scratch, self.spares)
         self.cache = TableCache()
@@ -564,6 +566,7 @@ class MessageLog:
             or self.marked
             or self.acking
             or self.wants_ack_sync
+            or self.ack_syncs > 0
             or self.full
             or self.dead
             or self.wants_sync
@@ -576,7 +579,8 @@ class MessageLog:
         """
         if not self.has_work():
             return None
-        return self._take(must_sync or self.wants_sync, takes_acks)
+        # The names of acknowledgements have to be safe, too.
+        return self._take(must_sync or self.wants_sync or self.ack_syncs > 0, takes_acks)
 
     def take_last_batch(self) -> Batch:
         """The end of a clean stop: the active segment gets its footer, all is synced and closed."""
@@ -590,7 +594,9 @@ class MessageLog:
         if takes_acks or self.dead:
             batch.acks = self._take_acks()
             batch.syncs_acks = self.wants_ack_sync
+            batch.ack_syncs = self.ack_syncs
             self.wants_ack_sync = False
+            self.ack_syncs = 0
         batch.chunks = self.chunks
         self._end_chunk()
         if self.dead:
