@@ -142,7 +142,7 @@ class StoreActor(GroupCommit):
         self.log = log
         self.compactor = Compactor(log)
         self.spare_watch = RecyclingWatch(log.spares, disk, dues)
-        self.flush = Timer(self._flush_due)
+        self.flush = Timer(self.make_flush_due)
         self.ack_sync = Timer(self._ack_sync_due)
         self.syncing = Syncing(self._sync_due, dues)
         self.lanes: list[StoreLane] = []
@@ -179,14 +179,17 @@ class StoreActor(GroupCommit):
         self.is_flush_due = True
         self.wake()
 
-    def _flush_due(self, now_ns: int) -> None:
-        self.make_flush_due(now_ns)
-        self._sync_acks_in(ACK_SYNC_NS)
-
-    def _sync_acks_in(self, ns: i64) -> None:
-        is_lasting = self.syncing.is_prompt and not self.log.is_scratch
-        if is_lasting and self.ack_sync.due_ns < 0:
-            self.dues.put(self.ack_sync, self.line.clock.monotonic_ns() + ns)
+    def _watch_acks(self, batch: Batch) -> None:
+        """After `batch` there are acknowledgements that are not safe, whichever has taken them
+        along: their files are synced some time later."""
+        if not self.syncing.is_prompt or self.log.is_scratch:
+            return
+        now_ns = self.sync_times.done_ns
+        if batch.ack_syncs > 0 and batch.is_in_round:
+            # Also when one that was under way as this one was asked for has put it off.
+            self.dues.put(self.ack_sync, int(now_ns + ACK_SYNC_NEXT_NS))
+        elif self.ack_sync.due_ns < 0:
+            self.dues.put(self.ack_sync, int(now_ns + ACK_SYNC_NS))
 
     def _ack_sync_due(self, now_ns: int) -> None:
         self.log.ack_syncs = ACK_SYNCS
@@ -359,7 +362,7 @@ class StoreActor(GroupCommit):
             # The last records of a log have none behind them to say that they are safe.
             self.has_settled()
         if batch.owes_acks:
-            self._sync_acks_in(ACK_SYNC_NEXT_NS)
+            self._watch_acks(batch)
         self.spare_watch.look(batch, self.line.clock)
         self._compact()
 

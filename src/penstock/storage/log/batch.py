@@ -52,8 +52,9 @@ class Batch(Job):
     """One batch. chunks, acks: what is written; full: segments that get their footer; removals:
     segments nobody needs; is_sync: whether it ends with a sync; is_last: of a clean stop, which
     syncs acknowledgements too, as one with syncs_acks does; ack_syncs: so many of their files at
-    most that a batch without either syncs, owes_acks: and there are more; synced: what is safe
-    afterwards, as segments and offsets; publishes: that are in the log with it, see `holds`.
+    most that a batch without either syncs; owes_acks: some are not safe afterwards, is_in_round:
+    among them such as had waited before (storage/log/handles); synced: what is safe afterwards, as
+    segments and offsets; publishes: that are in the log with it, see `holds`.
 
     A run that found the disk full, or no handle to be had, may be run again: everything has its
     fixed place. Raises: SyncFailed once a sync has failed, at this and every later run.
@@ -65,6 +66,7 @@ class Batch(Job):
         "chunks",
         "full",
         "handles",
+        "is_in_round",
         "is_last",
         "is_sync",
         "owes_acks",
@@ -81,6 +83,7 @@ class Batch(Job):
         self.syncs_acks = False
         self.ack_syncs: i64 = 0
         self.owes_acks = False
+        self.is_in_round = False
         self.publishes = b""
         self.chunks: list[SegmentWrite] = []
         self.acks: list[AckDeed] = []
@@ -108,6 +111,8 @@ class Batch(Job):
             self._write_again()
         handles.spares.has_no_room = False
         self.remove_acks()
+        self.owes_acks = len(handles.owed_acks) > 0
+        self.is_in_round = len(handles.ack_round) > 0
         if self.is_last:
             handles.roster.end()
 
@@ -174,7 +179,7 @@ class Batch(Job):
         if self.is_last or self.syncs_acks:
             handles.sync_acks()
         elif self.ack_syncs > 0:
-            self.owes_acks = handles.sync_acks(int(self.ack_syncs))
+            handles.sync_acks(int(self.ack_syncs))
 
     def sync(self) -> None:
         self.handles.sync_all()

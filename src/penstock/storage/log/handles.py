@@ -28,11 +28,12 @@ class Handles:
     of acknowledgements to be removed when the log they are of is safely gone; is_broken: a sync has
     failed, nothing is written any more; is_scratch: nothing is synced; is_lazy: it is synced at the
     end only, until which dirty handles may be closed; owed: numbers of those that were; owed_acks:
-    numbers of acknowledgements that were never synced, for the end of a clean stop; spares: files
-    to be used again; roster: of the files there are."""
+    numbers of acknowledgements that are not synced; ack_round: those of them that are being synced,
+    a few with a batch; spares: files to be used again; roster: of the files there are."""
 
     __slots__ = (
         "ack_files",
+        "ack_round",
         "directory",
         "dirty",
         "files",
@@ -63,6 +64,7 @@ class Handles:
         self.is_lazy = False
         self.owed: dict[int, None] = {}
         self.owed_acks: dict[int, None] = {}
+        self.ack_round: list[int] = []
 
     def log(self, segment: Segment) -> File:
         """The file of `segment`; for a new one a spare, or one that is created."""
@@ -174,16 +176,20 @@ class Handles:
             self._sync_closed(log_name(number))
             del self.owed[number]
 
-    def sync_acks(self, most: int = EVERY) -> bool:
-        """Sync acknowledgements that this life has written, of `most` segments, those first that
-        have waited for longest; whether there are more. After a clean stop, which syncs all,
-        nothing that was settled comes back. Their names have to be safe, too. Raises: SyncFailed.
+    def sync_acks(self, most: int = EVERY) -> None:
+        """Sync acknowledgements that this life has written: after a clean stop, which syncs all,
+        nothing that was settled comes back. most: so many files of a round, which are those that
+        waited when it began. Their names have to be safe, too. Raises: SyncFailed.
         """
         self.is_directory_dirty = self.is_directory_dirty or self.has_loose_names
-        for number in list(self.owed_acks)[:most]:
-            self._sync_closed(acks_name(number))
-            del self.owed_acks[number]
-        return len(self.owed_acks) > 0
+        due = self.ack_round
+        if not due or most == EVERY:
+            due = list(self.owed_acks)
+        for number in due[:most]:
+            if number in self.owed_acks:
+                self._sync_closed(acks_name(number))
+                del self.owed_acks[number]
+        self.ack_round = due[most:]
 
     def _sync_closed(self, name: str) -> None:
         try:

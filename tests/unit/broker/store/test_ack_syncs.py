@@ -1,5 +1,7 @@
 """What was settled is safe a few seconds later, also from a loss of power, and in pieces."""
 
+from collections import Counter
+
 from penstock.broker.store.store_actor import ACK_SYNC_NEXT_NS, ACK_SYNC_NS, ACK_SYNCS, FLUSH_NS
 from penstock.protocol import methods as m
 from penstock.simulation.machine.crash import Replay
@@ -14,16 +16,16 @@ SEGMENT_BYTES = 2048
 
 
 class AckBed(Bed):
-    """Queue q is durable and has COUNT messages, in several segments."""
+    """Queue q is durable and has `count` messages, in several segments."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = COUNT, segment_bytes: int = SEGMENT_BYTES) -> None:
         super().__init__()
         self.disk = HandDisk()
         self.files = SimDisk()
-        give_store(self.broker, self.disk, self.files, SEGMENT_BYTES)
+        give_store(self.broker, self.disk, self.files, segment_bytes)
         self.peer = self.connect("peer")
         self.peer.call(1, m.QueueDeclare("q", durable=True), m.QueueDeclareOk)
-        for number in range(COUNT):
+        for number in range(count):
             self.peer.send(publish(1, "", "q", b"%04d" % number + bytes(200), PERSISTENT))
             self.work()
 
@@ -56,8 +58,8 @@ class AckBed(Bed):
         return [int(one.message.body()[:4]) for one in job.found]
 
 
-def consuming() -> AckBed:
-    bed = AckBed()
+def consuming(count: int = COUNT, segment_bytes: int = SEGMENT_BYTES) -> AckBed:
+    bed = AckBed(count, segment_bytes)
     bed.peer.say(1, m.BasicConsume(queue="q"))
     bed.work()
     return bed
@@ -97,3 +99,32 @@ def test_a_store_at_rest_comes_to_rest() -> None:
     jobs = bed.disk.ran
     bed.pass_ns(10 * ACK_SYNC_NS, step=100 * MS)
     assert bed.disk.ran == jobs
+
+
+def test_nothing_older_comes_back_under_load() -> None:
+    """Something is published and acknowledged all the time, so that no moment is quiet."""
+    bed = consuming()
+    step = 5 * MS
+    for number in range(ACK_SYNC_NS // step * 2):
+        bed.peer.send(publish(1, "", "q", b"%04d" % (COUNT + number) + bytes(20), PERSISTENT))
+        bed.settle(number)
+        bed.pass_ns(step, step)
+    seven_s = (FLUSH_NS + ACK_SYNC_NS) * 7 // 6 // step
+    assert bed.after_power()[0] >= ACK_SYNC_NS // step * 2 - seven_s
+
+
+def test_files_that_are_written_on_and_on_are_synced_once_in_a_round() -> None:
+    # Less than half of what each file has, or the rest would be copied.
+    in_one, steps, publishes, rounds = 100, 40, 25, 2
+    bed = consuming(5 * in_one, in_one * 280)
+    before = len(bed.files.ops)
+    for number in range(steps):
+        bed.settle(*range(number, 5 * in_one, in_one))
+        for _ in range(publishes):
+            bed.peer.send(publish(1, "", "q", bytes(20), PERSISTENT))
+            bed.pass_ns(rounds * ACK_SYNC_NS // (steps * publishes))
+    names = {op.node: op.name for op in bed.files.ops if op.node >= 0 and op.name}
+    synced = Counter(names[op.node] for op in bed.files.ops[before:] if op.kind == SYNC)
+    found = [count for name, count in synced.items() if name.endswith(".acks")]
+    assert len(found) > ACK_SYNCS * 2, "more than two batches sync"
+    assert max(found) <= rounds
