@@ -722,6 +722,4 @@ class QueueActor(LaneReceiver):
         """Blocked while held; else waiting while messages rest that no consumer can take."""
         if not self.gate.is_open:
             return BLOCKED
-        if self.uncommitted is not None and self.uncommitted.count > 0:
-            return WAITING
         return WAITING if self.messages.ready_count() > 0 else IDLE
