@@ -27,12 +27,13 @@ AT_ONCE = (0x0100, b"\x010")
 class StoreBed(Bed):
     """The quorum queue q and the classic queue c, with a publisher, an operator and a law."""
 
-    def __init__(self, profile: str = PENSTOCK.name, **arguments: object) -> None:
+    def __init__(self, profile: str = PENSTOCK.name, arguments: Table | None = None) -> None:
         super().__init__(profile=profile)
         self.disk = HandDisk()
         give_store(self.broker, self.disk, SimDisk(), 1 << 20)
         self.admin = self.connect("admin")
-        for name, table in (("q", {**QUORUM, **arguments}), ("c", arguments)):
+        rules = arguments or {}
+        for name, table in (("q", {**QUORUM, **rules}), ("c", rules)):
             say = m.QueueDeclare(name, durable=True, arguments=table)
             self.admin.call(1, say, m.QueueDeclareOk)
         self.peer = self.connect("publisher")
@@ -173,7 +174,7 @@ def test_a_full_disk_holds_deliveries() -> None:
 
 
 def test_a_lifetime_begins_when_it_is_written() -> None:
-    bed = StoreBed(**{"x-message-ttl": 1000})
+    bed = StoreBed(arguments={"x-message-ttl": 1000})
     bed.send(b"1")
     bed.later(5_000 * MS)
     assert bed.dropped() == 0 and bed.actor("q").uncommitted_count() == 1
@@ -197,7 +198,7 @@ def test_without_a_lifetime_it_goes_to_who_is_ready_or_to_nobody() -> None:
 
 
 def test_a_limit_drops_what_is_written_only() -> None:
-    bed = StoreBed(**{"x-max-length": 2})
+    bed = StoreBed(arguments={"x-max-length": 2})
     bed.send(b"1", b"2")
     bed.write()
     bed.send(b"3", b"4", b"5")
@@ -208,7 +209,7 @@ def test_a_limit_drops_what_is_written_only() -> None:
 
 
 def test_a_limit_that_rejects_counts_what_is_on_its_way() -> None:
-    bed = StoreBed(**{"x-max-length": 2, "x-overflow": "reject-publish"})
+    bed = StoreBed(arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
     bed.send(b"1", b"2", b"3")
     assert bed.peer.confirmed() == {3: "nack"}
     bed.write()
@@ -216,7 +217,7 @@ def test_a_limit_that_rejects_counts_what_is_on_its_way() -> None:
 
 
 def test_a_duplicate_of_what_is_on_its_way_is_none_of_the_queue() -> None:
-    bed = StoreBed(**{"x-message-deduplication": True})
+    bed = StoreBed(arguments={"x-message-deduplication": True})
     header = b"\x16x-deduplication-header" + b"S\0\0\0\x01k"
     properties = (0x2000, len(header).to_bytes(4, "big") + header)
     for _ in range(2):
@@ -264,7 +265,7 @@ def test_a_queue_that_goes_takes_along_what_is_on_its_way() -> None:
 
 
 def test_a_dead_letter_is_shown_when_it_is_written() -> None:
-    bed = StoreBed(**{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    bed = StoreBed(arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
     say = m.QueueDeclare("dead", durable=True, arguments=QUORUM)
     bed.admin.call(1, say, m.QueueDeclareOk)
     bed.send(b"1", queue="c")
