@@ -103,7 +103,9 @@ class Load:
         self.consumer.stop()
         history = self.publisher.history + self.consumer.history
         write_history(self.rig.folder / f"{self.queue}.jsonl", history)
-        verdict = judge(history, is_stream=self.is_stream)
+        verdict = judge(
+            history, is_stream=self.is_stream, is_quorum=self.publisher.kind == "quorum"
+        )
         assert is_whole and verdict.is_good, verdict
         print(f"{self.queue}: {verdict.words()}")
         return history

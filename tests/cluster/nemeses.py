@@ -1,6 +1,6 @@
 """Nodes and etcds in networks of their own, with disks and clocks of their own, real clients of a
-queue, a mirrored one, a stream, and a queue that nobody takes from before the end, and one trouble
-after the other, by a seed.
+queue, a quorum queue, a mirrored one, a stream, and a queue that nobody takes from before the end,
+and one trouble after the other, by a seed.
 
     python -m tests.cluster.nemeses --seconds 180 --seed 1
     python -m tests.cluster.nemeses --seconds 180 --kinds cut_leader,flap
@@ -302,6 +302,7 @@ def storm(nemesis: Nemesis, seed: int, seconds: float, kinds: list[str]) -> None
     loads = [
         Load(rig, "mirrored-queue", is_stream=False, window=20),
         Load(rig, "storm-queue", is_stream=False, window=20),
+        Load(rig, "quorum-queue", is_stream=False, window=20, kind="quorum"),
         Load(rig, "storm-stream", is_stream=True, window=20),
     ]
     nemesis.loads = loads

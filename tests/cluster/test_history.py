@@ -78,6 +78,9 @@ def test_a_leader_may_have_delivered_what_its_log_never_had() -> None:
     history += [Happened(1.2, DELIVERED, "p", 1), Happened(8.9, DELIVERED, "p", 2)]
     judged = judge([*history, Happened(8.9, DELIVERED, "p", 1)])
     assert judged.is_good and judged.early == 1
+    # A quorum queue delivers what its log has.
+    again = [*history, Happened(8.9, DELIVERED, "p", 1)]
+    assert judge(again, is_quorum=True).repeated == [("p", 1)]
     # By the next leader, twice: its log has it twice.
     assert judge([*history, Happened(8.95, DELIVERED, "p", 2)]).repeated == [("p", 2)]
     assert judge([*history, Happened(8.95, DELIVERED, "p", 2, is_again=True)]).is_good

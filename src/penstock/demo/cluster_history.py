@@ -41,8 +41,9 @@ class Verdict:
     deliveries behind later ones of their publisher; repeated: delivered again though they were sent
     once, without the mark, and neither because the consumer's connection was lost at that time nor
     early; early: had been delivered before they were confirmed, by a leader that was gone before
-    its log had them, and again by the next; gaps: places in a stream where offsets do not count on;
-    duplicates: deliveries beyond the first, allowed ones included."""
+    its log had them, and again by the next, which a quorum queue does not do; gaps: places in a
+    stream where offsets do not count on; duplicates: deliveries beyond the first, allowed ones
+    included."""
 
     sent: int = 0
     confirmed: int = 0
@@ -69,9 +70,9 @@ class Verdict:
         )
 
 
-def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
+def judge(history: list[Happened], *, is_stream: bool = False, is_quorum: bool = False) -> Verdict:
     """Look at everything that happened to one queue, drained in the end, or to one stream that was
-    read once from its beginning."""
+    read once from its beginning. is_quorum: the queue delivers what is committed."""
     found = Verdict()
     sent: Counter[tuple[str, int]] = Counter()
     confirmed: set[tuple[str, int]] = set()
@@ -116,7 +117,8 @@ def judge(history: list[Happened], *, is_stream: bool = False) -> Verdict:
     early = {
         one
         for one in found.repeated
-        if first_s[one] < confirmed_s.get(one, again_s[one])
+        if not is_quorum
+        and first_s[one] < confirmed_s.get(one, again_s[one])
         and again_s[one] - first_s[one] >= PAUSE_S
     }
     found.early = len(early)

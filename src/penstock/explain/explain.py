@@ -55,6 +55,7 @@ from penstock.explain.root_causes import (
     full_disk_note,
     rate_note,
     state_share,
+    uncommitted_note,
 )
 from penstock.explain.victims import cause_at, held_by
 from penstock.explain.window_index import WindowIndex, indexed, paced
@@ -201,6 +202,7 @@ def _explain_actor(
                 *rate_note(window, windows),
                 *letters_note(window, windows),
                 *full_disk_note(window, windows),
+                *uncommitted_note(window, windows),
                 *waiting_publishers(window, windows),
             )
         ),

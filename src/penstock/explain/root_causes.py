@@ -52,6 +52,8 @@ REPLICAS: Final = "replicas"
 """In labels of a store of a cluster: which followers it waits for, and why."""
 MIRRORS: Final = "mirrors"
 """In labels of a store, and of a queue whose messages wait: which mirrors are late, and why."""
+UNCOMMITTED: Final = "uncommitted"
+"""In numbers of a quorum queue: messages that its store has not answered for; absent for none."""
 _ALARM: Final = "alarm:disk"
 
 
@@ -88,6 +90,19 @@ def full_disk_note(subject: ActorWindow, windows: Mapping[str, ActorWindow]) -> 
     return (
         f"keeps its messages in {called(store.actor)}, which waits {wait_for_room(store, windows)}",
     )
+
+
+def uncommitted_note(subject: ActorWindow, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+    """A sentence without a subject for a quorum queue that has nothing to give before its store
+    answers."""
+    count = subject.numbers.get(UNCOMMITTED, 0.0)
+    if count == 0.0 or subject.numbers.get("ready", 0.0) > 0:
+        return ()
+    store = windows.get("store:" + subject.labels.get("vhost", "/"))
+    where = "its store" if store is None else called(store.actor)
+    waits = "" if store is None else store.labels.get(REPLICAS, "")
+    why = f" ({waits})" if waits else ""
+    return (f"has {amount(count)} messages that it gives out when {where} answers{why}",)
 
 
 ACCOUNT_KINDS: Final = frozenset({"conn", "chan", "user", "vhost", "node"})

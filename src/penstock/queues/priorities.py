@@ -280,10 +280,14 @@ class PriorityQueue(ClassicQueue):
         """Behind all others of its level, or in the place of the one whose last value it is; not at
         all if one with its key is here, in a queue that takes no duplicates."""
         self.publish_count += 1
-        if self.keys is not None and self.keys.has(message, self.now_ns):
+        if self.is_duplicate(message):
             self.sink.dropped(message, REASON_DUPLICATE)
         else:
             self._place(message, False)
+
+    def is_duplicate(self, message: Message) -> bool:
+        """Whether one with the key of `message` is here, in a queue that takes no duplicates."""
+        return self.keys is not None and self.keys.has(message, self.now_ns)
 
     def restores_at(self, now_ns: i64) -> None:
         self.now_ns = now_ns

@@ -27,7 +27,7 @@ from penstock.explain.consumer_causes import (
     SINGLE_ACTIVE,
     STILL_NS,
 )
-from penstock.explain.root_causes import FULL_STORE, MIRRORS
+from penstock.explain.root_causes import FULL_STORE, MIRRORS, UNCOMMITTED
 from penstock.protocol.content import SHARED_BYTES, SharedMessage
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
@@ -208,6 +208,8 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
         "held_ns": float(sum(_held_ns(consumer, now_ns) for consumer in consumers)),
         "depth_bytes": float(int(queue.depth_bytes)),
     }
+    if queue.uncommitted is not None and queue.uncommitted.count > 0:
+        numbers[UNCOMMITTED] = float(int(queue.uncommitted.count))
     queue_loads(queue, numbers)
     labels = {"vhost": queue.vhost}
     full_store = queue.full_store()

@@ -127,11 +127,13 @@ class Inbox:
     waits with it; when that is too much the connection is not read until half of it is done.
     arrived: publishes as the connection sees them; taken: as the channel has dealt with them;
     methods: empty exactly when all of them were taken; is_ending: nothing is parked
-    any more, because the channel is about to end; stopped: the gate of the connection while it is
-    closed for the channel, `name`."""
+    any more, because the channel is about to end; has_waited: the basic.get that is due has waited
+    for a store, which it does once; stopped: the gate of the connection while it is closed for the
+    channel, `name`."""
 
     __slots__ = (
         "arrived",
+        "has_waited",
         "head",
         "is_ending",
         "is_parked",
@@ -148,6 +150,7 @@ class Inbox:
         self.taken: i64 = 0
         self.is_parked = False
         self.is_ending = False
+        self.has_waited = False
         self.stopped: Gate | None = None
         self.name = ""
 

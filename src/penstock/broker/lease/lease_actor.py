@@ -15,7 +15,8 @@ from mypy_extensions import i64
 from penstock.base.limits import LEASE_RUNS
 from penstock.broker.actors.actor import Actor, Line
 from penstock.broker.lease.lease_reader import LeaseReader
-from penstock.broker.queue.queue_actor import QueueActor, ReadWaiter
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.queue.uncommitted import ReadWaiter
 from penstock.protocol.content import Message, SharedMessage
 from penstock.queues.consumers import (
     REASON_CHANNEL_PREFETCH,

@@ -13,6 +13,7 @@ from penstock.broker.actors.syncing import SYNC_ALWAYS
 from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.paging_manager import PagingManager
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.queue.uncommitted import Uncommitted
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.group_commit import StoreOwner
 from penstock.broker.store.mirrors import MirrorListener
@@ -150,6 +151,7 @@ class StoreRegistry(StoreOwner):
         if is_quorum(actor.arguments):
             lane.keeps_all = True
             durability.soft_limit = context.soft_limit
+            durability.uncommitted = actor.uncommitted = Uncommitted()
         elif context.mirrors.own:
             durability.mirrors = context.mirrors
             durability.policies_changed(actor)

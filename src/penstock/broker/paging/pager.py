@@ -18,7 +18,8 @@ from mypy_extensions import i64
 
 from penstock.broker.actors.disk import JobClient
 from penstock.broker.paging.read_again import ReadAgain
-from penstock.broker.queue.queue_actor import ALWAYS, QueueActor, QueuePaging, ReadWaiter
+from penstock.broker.queue.queue_actor import ALWAYS, QueueActor, QueuePaging
+from penstock.broker.queue.uncommitted import ReadWaiter
 from penstock.broker.store.durability import UNCHARGED_BYTES, StoreDurability
 from penstock.flow.account import Account
 from penstock.protocol.content import SharedMessage

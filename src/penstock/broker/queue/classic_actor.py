@@ -22,7 +22,8 @@ from mypy_extensions import i64
 from penstock.base.cause import Cause
 from penstock.broker.actors.actor import Line, Owed
 from penstock.broker.actors.lane import Lane
-from penstock.broker.queue.queue_actor import QueueActor, QueueLimits
+from penstock.broker.queue.queue_actor import COMMITTED, QueueActor, QueueLimits
+from penstock.broker.queue.uncommitted import UncommittedBatch
 from penstock.flow.credit import Strategy
 from penstock.flow.room import Room
 from penstock.protocol.content import (
@@ -105,6 +106,8 @@ class ClassicActor(QueueActor):
     def turn(self, budget: i64) -> bool:
         if self.queue_limits is not None:
             return self.queue_limits.turn(budget)
+        if self.uncommitted is not None and self.uncommitted.due > 0:
+            self.take_committed()
         pending = self.pending
         if pending and self.may_take():
             self.take_round(budget)
@@ -125,6 +128,8 @@ class ClassicActor(QueueActor):
         if self.queue_limits is not None:
             self.queue_limits.catch_up()
             return
+        if self.uncommitted is not None and self.uncommitted.due > 0:
+            self.take_committed()
         pending = self.pending
         self.pending = []
         for lane in pending:
@@ -179,7 +184,8 @@ class ClassicActor(QueueActor):
         else:
             for message in items:
                 bytes_ += len(message.raw)
-        self.messages.add_all(items, bytes_)
+        if self.uncommitted is None or self.may_show(budget):
+            self.messages.add_all(items, bytes_)
         if lane.has_foreign:
             for message in items:
                 message.origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
@@ -192,6 +198,40 @@ class ClassicActor(QueueActor):
         elif lane.wants_answers:
             lane.answerable.accepted(items, count)
         return len(lane.items) > 0
+
+    def committed(self, batch: UncommittedBatch) -> None:
+        """The store has answered for `batch`, the oldest one of a quorum queue, which is ready in
+        the next turn, unless it is gone."""
+        if self.uncommitted is not None and not batch.is_gone:
+            self.uncommitted.due += 1
+            self.wake()
+
+    def may_show(self, budget: i64) -> bool:
+        """Whether what is taken up to `budget` is ready at once. What a transaction has committed
+        stands behind all that the store has answered for before."""
+        uncommitted = self.uncommitted
+        if uncommitted is None:
+            return True
+        if budget != COMMITTED:
+            return False
+        if uncommitted.due > 0:
+            self.take_committed()
+        return True
+
+    def take_committed(self) -> None:
+        """What the store has answered for since the last turn is ready from now on."""
+        uncommitted = self.uncommitted
+        assert uncommitted is not None, "it is a quorum queue"
+        while uncommitted.due > 0:
+            batch = uncommitted.release()
+            if self.queue_limits is None:
+                count: i64 = len(batch.messages)
+                self.messages.add_all(batch.messages, batch.bytes - count * MESSAGE_OVERHEAD_BYTES)
+                continue
+            for message in batch.messages:
+                self.messages.add(message)
+        if uncommitted.waiters:
+            uncommitted.let_go_on()
 
     def stop_reason(self) -> str:
         """Full, or above its depth mark."""
@@ -512,10 +552,12 @@ class ClassicActor(QueueActor):
         return room is not None and room.measure(self.content_bytes(), self.depth_bytes)
 
     def content_bytes(self) -> i64:
-        """What counts for the depth mark: messages in memory, unanswered ones, dead letters that
-        rest here."""
+        """What counts for the depth mark: messages in memory, unanswered ones, those that wait for
+        the store, dead letters that rest here."""
         held: i64 = self.messages.bytes_ready + self.unacked_bytes
         held += self.unacked_count * MESSAGE_OVERHEAD_BYTES
+        if self.uncommitted is not None:
+            held += self.uncommitted.bytes
         return held if self.queue_limits is None else held + self.queue_limits.held_bytes()
 
     def set_depth(self, depth_bytes: i64, source: str) -> None:
@@ -559,18 +601,25 @@ class ClassicActor(QueueActor):
     def purge(self) -> int:
         if self.paging is not None:
             self.paging.purging()
-        purged = self.messages.purge()
+        purged = self._give_up_all()
         self.line.errands.begin(Forgetting(self, purged, self.durability is not None))
         if self.queue_limits is not None:
             self.queue_limits.freed()
         self.left_room()
         return purged.count
 
+    def _give_up_all(self) -> Purged:
+        """What is ready, and what has been taken before and waits for the store."""
+        purged = self.messages.purge()
+        if self.uncommitted is not None:
+            self.uncommitted.give_up(purged)
+        return purged
+
     def finish(self, is_crash: bool) -> None:
         super().finish(is_crash)
         if self.paging is not None:
             self.paging.ended()
-        self.line.errands.begin(Forgetting(self, self.messages.purge(), False))
+        self.line.errands.begin(Forgetting(self, self._give_up_all(), False))
         if self.durability is not None and not is_crash:
             # What a queue that has failed had on the disk comes back with it at the next start.
             self.durability.ended()

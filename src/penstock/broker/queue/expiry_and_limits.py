@@ -2,6 +2,7 @@
 
 A turn with rules, all at one instant `now`:
     expire   take lanes   give to consumers   drop over the limit   expire   charge   repay
+Of a quorum queue what the store has answered for is taken before the lanes, as if it came now.
 What has a lifetime of 0 is therefore delivered to a consumer that is ready in this very turn, or
 dropped. The head that is over the limit is dropped after consumers were asked to take it. Dropping
 is done in slices: a million dead messages are a million/DROPS_PER_TURN turns, and other queues
@@ -9,7 +10,8 @@ have theirs in between.
 
 What happens at a limit:
     drop-head             takes all; the turn drops what is too much
-    reject-publish[-dlx]  what would break a limit is not taken: nack, or a counted loss
+    reject-publish[-dlx]  what would break a limit is not taken: nack, or a counted loss; what waits
+                          for the store of a quorum queue is counted as well
     backpressure          what would break a limit stays in its lane, the gate is closed for "full"
                           until a quarter or FULL_BAND is free again, and the message that stayed
                           fits; an empty queue takes anything
@@ -63,7 +65,8 @@ class ExpiryAndLimits(QueueLimits):
     have come, so they need records whatever the rules are; used_ns: when the queue was used last,
     as x-expires means it; is_stopped: in this turn a message was left in its lane, because it would
     break a limit; stopped: the last one of them, until the queue takes publishes again; now_ns: of
-    this turn."""
+    this turn; unkept_count, unkept_bytes: of what was taken for a quorum queue, and its durability
+    does not know yet."""
 
     __slots__ = (
         "actor",
@@ -74,6 +77,8 @@ class ExpiryAndLimits(QueueLimits):
         "now_ns",
         "records",
         "stopped",
+        "unkept_bytes",
+        "unkept_count",
         "unused",
         "unused_timer",
         "used_ns",
@@ -92,6 +97,8 @@ class ExpiryAndLimits(QueueLimits):
         self.now_ns: i64 = 0
         self.is_keeping = False
         self.used_ns: i64 = 0
+        self.unkept_count: i64 = 0
+        self.unkept_bytes: i64 = 0
         self.expiry = Timer(self._expiry_due)
         self.unused_timer = Timer(self.look_unused)
 
@@ -168,6 +175,8 @@ class ExpiryAndLimits(QueueLimits):
         self.look_at_clock()
         self.is_stopped = False
         has_more = self._expire()
+        if actor.uncommitted is not None and actor.uncommitted.due > 0:
+            actor.take_committed()
         if self.is_full:
             self.measure_full()
         pending = actor.pending
@@ -295,6 +304,7 @@ class ExpiryAndLimits(QueueLimits):
         is_holding = rules.overflow == BACKPRESSURE
         if budget == COMMITTED or (is_holding and budget == FORCED):
             is_bounded = False
+        is_ready = self.actor.may_show(budget)
         if self.records is not None and budget >= FORCED:
             self.look_at_clock()
         refused: list[Message] = []
@@ -323,7 +333,7 @@ class ExpiryAndLimits(QueueLimits):
             if taken and self._supersedes(message):
                 self._keep(lane, taken)
                 taken = []
-            if self._add(lane, message, size):
+            if self._add(lane, message, size, is_ready):
                 taken.append(message)
             else:
                 duplicates.append(message)
@@ -344,6 +354,8 @@ class ExpiryAndLimits(QueueLimits):
         or it would keep what has gone."""
         if not taken:
             return
+        self.unkept_count = 0
+        self.unkept_bytes = 0
         if self.actor.durability is not None:
             self.actor.durability.took(lane, taken, len(taken))
         elif lane.wants_answers:
@@ -353,9 +365,10 @@ class ExpiryAndLimits(QueueLimits):
         records = self.records
         return records is not None and records.supersedes(message)
 
-    def _add(self, lane: Lane, message: Message, size: i64) -> bool:
+    def _add(self, lane: Lane, message: Message, size: i64, is_ready: bool) -> bool:
         """False for a duplicate, which is dropped and must not be kept on disk. Charged before it
-        is in, because it may supersede one that is repaid at once."""
+        is in, because it may supersede one that is repaid at once. is_ready: it need not wait for
+        the store."""
         before = self.drops[REASON_DUPLICATE]
         origin: Cause = message.origin if lane.has_foreign else lane.origin
         origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
@@ -363,7 +376,10 @@ class ExpiryAndLimits(QueueLimits):
         if shared is not None:
             shared.joined()
         try:
-            self.actor.messages.add(message)
+            if is_ready:
+                self.actor.messages.add(message)
+            else:
+                self._hand_on(message)
         except Exception:
             if shared is not None:
                 shared.left()
@@ -371,12 +387,24 @@ class ExpiryAndLimits(QueueLimits):
             raise
         return self.drops[REASON_DUPLICATE] == before
 
+    def _hand_on(self, message: Message) -> None:
+        """`message` of a quorum queue waits for the store, unless it is a duplicate. What rules
+        cannot read is found now, before the disk has it."""
+        records = self.records
+        if records is not None:
+            records.supersedes(message)
+            if records.is_duplicate(message):
+                self.dropped(message, REASON_DUPLICATE)
+                return
+        self.unkept_count += 1
+        self.unkept_bytes += message.body_bytes
+
     def _is_beyond(self, message: Message, is_holding: bool) -> bool:
         """Whether `message` would break a limit (RabbitMQ's will_overflow)."""
-        count: i64 = self.held_count() if is_holding else self.ready_count()
+        count: i64 = self.held_count() if is_holding else self.taken_count()
         if is_holding and count == 0:
             return False
-        bytes_: i64 = self.body_bytes() + message.body_bytes
+        bytes_: i64 = self.taken_body_bytes() + message.body_bytes
         if is_holding:
             bytes_ += self.actor.unacked_body_bytes
         if not self.rules.is_over(count + 1, bytes_):
@@ -398,7 +426,7 @@ class ExpiryAndLimits(QueueLimits):
                 self.open_gate()
             return
         count: i64 = self.held_count()
-        bytes_: i64 = self.body_bytes() + actor.unacked_body_bytes
+        bytes_: i64 = self.taken_body_bytes() + actor.unacked_body_bytes
         limit: i64 = rules.max_length
         if limit == 0:
             limit = 1
@@ -437,13 +465,24 @@ class ExpiryAndLimits(QueueLimits):
         return self.actor.messages.ready_count() - self.actor.messages.leaving_count()
 
     def held_count(self) -> i64:
-        """What a limit of backpressure counts: ready messages and unanswered deliveries."""
-        return self.ready_count() + self.actor.unacked_count
+        """What a limit of backpressure counts: what was taken, and unanswered deliveries."""
+        return self.taken_count() + self.actor.unacked_count
+
+    def taken_count(self) -> i64:
+        """What a limit counts that refuses publishes: ready messages, and those of a quorum queue
+        that wait for the store."""
+        return self.ready_count() + self.actor.uncommitted_count() + self.unkept_count
 
     def body_bytes(self) -> i64:
         """Of the ready messages, as far as they are counted: 0 for a plain queue."""
         records = self.records
         return 0 if records is None else records.body_bytes_ready
+
+    def taken_body_bytes(self) -> i64:
+        """The same of what `taken_count` counts."""
+        bytes_: i64 = self.body_bytes() + self.unkept_bytes
+        uncommitted = self.actor.uncommitted
+        return bytes_ if uncommitted is None else bytes_ + uncommitted.body_bytes
 
     # -- dropping ----------------------------------------------------------------------------------
 

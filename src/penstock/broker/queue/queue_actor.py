@@ -13,6 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.broker.actors.actor import BLOCKED, IDLE, WAITING, Line
 from penstock.broker.actors.fair_take import affordable, allot
 from penstock.broker.actors.lane import Lane, LaneReceiver
+from penstock.broker.queue.uncommitted import ReadWaiter, Uncommitted
 from penstock.flow.credit import Strategy
 from penstock.flow.gate import GateObserver
 from penstock.flow.pending import Commands
@@ -91,17 +92,6 @@ class QueueDurability:
 
     def ended(self) -> None:
         """The queue is gone."""
-        raise NotImplementedError
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class ReadWaiter:
-    """Waits for the first message of a queue to be read from the disk. Nominal base."""
-
-    __slots__ = ()
-
-    def go_on(self) -> None:
-        """The message is there, or will never be: try again."""
         raise NotImplementedError
 
 
@@ -306,7 +296,8 @@ class QueueActor(LaneReceiver):
     Attached, None for a type or a queue that has none: queue_limits (limits, lifetimes, pausing),
     durability (its way to the disk), paging (its way out of memory; page_above:
     bytes held in memory above which it is asked at the end of a turn), room (what its depth mark
-    leaves for its senders). depth_bytes: that mark, 0 for none; is_deep: that is reached;
+    leaves for its senders), uncommitted (what waits for the store, of a quorum queue).
+    depth_bytes: that mark, 0 for none; is_deep: that is reached;
     depth_source: who has said it, "" for the node.
 
     A replicated queue is a type as well. The contract leaves room for what sets it apart:
@@ -363,6 +354,7 @@ class QueueActor(LaneReceiver):
         "unacked_body_bytes",
         "unacked_bytes",
         "unacked_count",
+        "uncommitted",
         "vhost",
     )
 
@@ -417,6 +409,7 @@ class QueueActor(LaneReceiver):
         self.paging: QueuePaging | None = None
         self.durability: QueueDurability | None = None
         self.queue_limits: QueueLimits | None = None
+        self.uncommitted: Uncommitted | None = None
         self.target = QueueTarget(name, self)
         self.client = QueueClient(self)
 
@@ -629,6 +622,8 @@ class QueueActor(LaneReceiver):
         if not self.ready or self.stop_reason() != "":
             return False
         left: i64 = self.messages.ready_count()
+        if self.uncommitted is not None:
+            left += self.uncommitted.count
         for lane in self.pending:
             left += len(lane.items) - lane.head
         for consumer in self.ready:
@@ -636,6 +631,10 @@ class QueueActor(LaneReceiver):
             if left < 0:
                 return True
         return False
+
+    def uncommitted_count(self) -> i64:
+        """Messages that it has taken, and that are not ready before its store answers."""
+        return 0 if self.uncommitted is None else self.uncommitted.count
 
     def consumers_id(self) -> str:
         """What holds a queue that has too much in it: all its consumers together."""

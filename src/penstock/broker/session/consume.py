@@ -2,7 +2,8 @@
 
 Reply codes and texts are RabbitMQ's (rabbit_channel).
 
-A basic.get whose message rests on the disk is parked until that is read. What came behind it on its
+A basic.get whose message rests on the disk is parked until that is read, and one of a quorum queue
+whose messages all wait for the store until it has answered for them. What came behind it on its
 channel waits with it, so answers keep their order; publishes go on.
 """
 
@@ -14,7 +15,8 @@ from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Settle, Transaction
 from penstock.broker.lease.lease_actor import LeaseReads
 from penstock.broker.lease.lease_manager import GROUP_ARGUMENT
-from penstock.broker.queue.queue_actor import QueueActor, ReadWaiter
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.queue.uncommitted import ReadWaiter
 from penstock.broker.session.declare import Declarations
 from penstock.broker.session.lease_requests import read_lease
 from penstock.broker.session.session import Session
@@ -44,14 +46,30 @@ class GetWaiter(ReadWaiter):
         self.channel.wake()
 
 
-def wait_for_read(channel: Channel, actor: QueueActor) -> bool:
-    """Park the basic.get that `channel` is about, if `actor` has its message on the disk; False if
-    there is none to wait for, or the channel is about to end."""
-    paging = actor.paging
-    if paging is None or channel.inbox.is_ending or not paging.is_read_awaited():
+def wait_for_first(channel: Channel, actor: QueueActor) -> bool:
+    """Park the basic.get that `channel` is about, if `actor` has its message on the disk, or has
+    nothing but what its store has not answered for; False if there is none to wait for, or the
+    channel is about to end."""
+    inbox = channel.inbox
+    if inbox.is_ending:
         return False
-    channel.inbox.is_parked = True
-    paging.wait(GetWaiter(channel))
+    paging = actor.paging
+    uncommitted = actor.uncommitted
+    if paging is not None and paging.is_read_awaited():
+        paging.wait(GetWaiter(channel))
+    elif (
+        uncommitted is not None
+        and uncommitted.count > 0
+        and not inbox.has_waited
+        and not actor.is_paused
+        and actor.messages.ready_count() == 0
+    ):
+        # For what was published before, as in RabbitMQ, and not for what consumers are given.
+        inbox.has_waited = True
+        uncommitted.wait(GetWaiter(channel))
+    else:
+        return False
+    inbox.is_parked = True
     return True
 
 
@@ -156,11 +174,13 @@ class Consuming:
         actor.check_verb("basic.get", 60, 70)
         message = actor.get()
         if message is None:
-            if wait_for_read(channel, actor):
+            if wait_for_first(channel, actor):
                 return None
+            channel.inbox.has_waited = False
             actor.got_empty_count += 1
             return m.BasicGetEmpty()
         redelivered = actor.messages.redelivered
+        channel.inbox.has_waited = False
         channel.parking.lot.share()
         if q.no_ack:
             actor.get_done(message)

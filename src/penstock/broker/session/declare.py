@@ -262,7 +262,7 @@ class Declarations:
         actor.catch_up()
         if q.if_unused and actor.consumers:
             raise ChannelFault(406, f"queue '{name}' in vhost '{vhost.name}' in use", 50, 40)
-        if q.if_empty and actor.messages.ready_count() > 0:
+        if q.if_empty and actor.messages.ready_count() + actor.uncommitted_count() > 0:
             raise ChannelFault(406, f"queue '{name}' in vhost '{vhost.name}' not empty", 50, 40)
         return actor
 

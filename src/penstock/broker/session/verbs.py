@@ -101,7 +101,9 @@ class ChannelVerbs(Verbs):
         if left > 0 and q.if_empty:
             where = self.session.vhost.name
             raise ChannelFault(406, f"queue '{name}' in vhost '{where}' not empty", 50, 40)
-        count = left if actor is None else left + int(actor.messages.ready_count())
+        count = left
+        if actor is not None:
+            count += int(actor.messages.ready_count() + actor.uncommitted_count())
         if not q.no_wait:
             answer = method_frame(int(channel.number), m.QueueDeleteOk(count))
             channel.output.writer.write(answer)

@@ -3,7 +3,8 @@
 A message rests in the queue and may be delivered at once; whoever waits for its confirm is told
 when the disk has it. A message that leaves the queue, however, is settled in the log. Messages that
 are not persistent get there only when the queue pages (broker/paging/pager), and nobody waits for
-those; but a quorum queue keeps them like all others.
+those. A quorum queue keeps them like all others, and shows a message to nobody before the store has
+answered for it (broker/queue/uncommitted).
 """
 
 from typing import Final
@@ -12,6 +13,7 @@ from mypy_extensions import i64
 
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.queue_actor import QueueActor, QueueDurability
+from penstock.broker.queue.uncommitted import Uncommitted
 from penstock.broker.store.mirrors import Mirroring, Mirrors
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.write_request import (
@@ -47,7 +49,8 @@ class StoreDurability(QueueDurability):
     disk; is_through: everything goes to the disk as it comes, because a part of the queue is there
     already, and order on the disk is to be that of the queue; commits: transactions on their way to
     the disk, before which the queue takes nothing; is_arriving: what the queue takes now has its
-    place in the log already; soft_limit: of what one channel may have on its way to a quorum queue,
+    place in the log already; uncommitted: what a quorum queue shows when the store has answered for
+    it, None for others; soft_limit: of what one channel may have on its way to a quorum queue,
     None for others; mirrors: the nodes that policies may have it mirrored to, None for none;
     unread: positions of what cannot be read, until somebody gives it up, bounded
     by the queue's messages."""
@@ -64,6 +67,7 @@ class StoreDurability(QueueDurability):
         "mirrors",
         "soft_limit",
         "store",
+        "uncommitted",
         "unread",
     )
 
@@ -73,6 +77,7 @@ class StoreDurability(QueueDurability):
         self.store = store
         self.soft_limit: SoftLimit | None = None
         self.mirrors: Mirrors | None = None
+        self.uncommitted: Uncommitted | None = None
         self.lane = lane
         self.index = index
         self.embed_below: i64 = embed_below
@@ -141,14 +146,14 @@ class StoreDurability(QueueDurability):
             index += 1
         if is_all and count < len(messages):
             kept = messages[:count]
-        if kept and not self.is_lasting:
-            if lane.wants_answers:
-                lane.answerable.accepted(kept, len(kept))
-        elif fleeting and lane.wants_answers:
-            lane.answerable.accepted(fleeting, len(fleeting))
+        safe = fleeting if is_lasting or not kept else kept
+        if safe and lane.wants_answers:
+            lane.answerable.accepted(safe, len(safe))
         if kept:
             answerable = lane.answerable if lane.wants_answers and is_lasting else None
             request = StoreRequest(self.lane, lane.origin, answerable, kept)
+            if self.uncommitted is not None:
+                request.batch = self.uncommitted.take(kept)
             request.has_fleeting = has_fleeting
             request.count = charged
             request.bytes = bytes_

@@ -7,6 +7,8 @@ from mypy_extensions import i64
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Answerable
 from penstock.broker.actors.syncing import SyncTimes
+from penstock.broker.queue.classic_actor import ClassicActor
+from penstock.broker.queue.uncommitted import UncommittedBatch
 from penstock.broker.store.mirrors import Mirroring
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
@@ -27,10 +29,12 @@ class WriteRequest:
     None for nobody; commands: where they count until then, None for nowhere; count, bytes: what was
     charged on the hop; uncharged_bytes: of those that were not, because they are embedded;
     queued_ns, joined_ns: when the turns began in which the queue and the store took them; need: the
-    entry of the cluster's log that mirrors have to have, while the request waits for them."""
+    entry of the cluster's log that mirrors have to have, while the request waits for them; batch:
+    what a quorum queue shows then, None of others."""
 
     __slots__ = (
         "answerable",
+        "batch",
         "bytes",
         "commands",
         "count",
@@ -55,6 +59,7 @@ class WriteRequest:
         self.answerable = answerable
         self.messages = messages
         self.commands: Commands | None = None
+        self.batch: UncommittedBatch | None = None
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.uncharged_bytes: i64 = 0
@@ -64,6 +69,10 @@ class WriteRequest:
 
     def answer(self, times: SyncTimes) -> None:
         """Tell the sender, if it waits, that they are safe. times: of the batch they were in."""
+        if self.batch is not None:
+            queue = self.lane.queue
+            assert isinstance(queue, ClassicActor), "no other is a quorum queue"
+            queue.committed(self.batch)
         answerable = self.answerable
         if answerable is not None:
             answerable.timed(self.queued_ns, self.joined_ns, times.sent_ns, times.done_ns)

@@ -210,8 +210,8 @@ def check_room(actor: QueueActor, share: Share) -> None:
     ):
         return
     rules = queue_limits.rules
-    count = int(queue_limits.ready_count()) + len(share.messages)
-    body_bytes = int(queue_limits.body_bytes() + share.body_bytes)
+    count = int(queue_limits.taken_count()) + len(share.messages)
+    body_bytes = int(queue_limits.taken_body_bytes() + share.body_bytes)
     if rules.is_limited() and rules.is_over(count, body_bytes):
         raise refused(
             f"queue '{actor.name}' in vhost '{actor.vhost}' rejects publishes beyond its limit "

@@ -35,7 +35,7 @@ from penstock.broker.store.write_request import WriteRequest
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.flow.account import REASON, Account
-from penstock.protocol.content import SHARED_BYTES, SharedMessage
+from penstock.protocol.content import SHARED_BYTES, Message, SharedMessage
 from penstock.queues.consumers import Delivery
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.laws.parking_laws import rests_of
@@ -145,6 +145,12 @@ def unsettled(broker: Broker) -> list[Delivery]:
     return [delivery for one in ends for delivery in one.settling.left]
 
 
+def uncommitted(queue: QueueActor) -> list[Message]:
+    """What a quorum queue has taken and its store has not answered for."""
+    batches = [] if queue.uncommitted is None else queue.uncommitted.batches
+    return [message for batch in batches for message in batch.messages]
+
+
 class LedgerLaws:
     """Keeps the largest message seen, which a bound in bytes is exceeded by at most."""
 
@@ -196,6 +202,8 @@ class LedgerLaws:
                 raise LawBroken(f"{cause.name} owes {held[0]} messages and is not in the ledger")
         for queue in queues_of(self.broker):
             waiting_bytes += int(queue.messages.bytes_ready)
+            if queue.uncommitted is not None:
+                waiting_bytes += int(queue.uncommitted.bytes)
             waiting_bytes += sum(size for _, size in letters_stored(queue))
         waiting_bytes += sum(int(one.purged.bytes) for one in forgotten(self.broker))
         for delivery in unsettled(self.broker):
@@ -211,7 +219,7 @@ class LedgerLaws:
         stored: dict[Cause, list[int]] = {}
         holders: dict[SharedMessage, int] = {}
         for queue in queues_of(self.broker):
-            for message in queue.messages.ready_messages():
+            for message in [*queue.messages.ready_messages(), *uncommitted(queue)]:
                 add(stored, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
                 if isinstance(message, SharedMessage):
                     holders[message] = holders.get(message, 0) + 1

@@ -7,6 +7,8 @@ from penstock.explain.explain import explain
 from penstock.explain.explanation import FREE, THROTTLED, Explanation
 from penstock.protocol import methods as m
 from penstock.queues.consumers import REASON_UNSENT
+from penstock.simulation.machine.disk import SimDisk
+from penstock.simulation.machine.durable_disks import HandDisk, give_store
 from penstock.telemetry.window import WindowHistory
 from tests.unit.broker.peer import MS, Bed, Peer, publish
 
@@ -170,3 +172,22 @@ def test_who_is_gone_is_forgotten_in_steps() -> None:
     memory.begin_round()
     assert sum(1 for _ in memory.forgetting()) == 2
     assert memory.recall("conn:p0", ()) is None
+
+
+def test_a_quorum_queue_says_that_its_store_has_to_answer() -> None:
+    bed = Bed()
+    disk = HandDisk()
+    give_store(bed.broker, disk, SimDisk(), 1 << 20)
+    peer = bed.connect("p")
+    quorum = m.QueueDeclare("q", durable=True, arguments={"x-queue-type": "quorum"})
+    peer.call(1, quorum, m.QueueDeclareOk)
+    bed.broker.replicas = "node b lacks 2 entries"
+    watch = Watch(bed)
+    peer.publish("q", b"1", b"2")
+    bed.clock.advance(SECOND)
+    note = "queue /q has 2 messages that it gives out when store / answers (node b lacks 2 entries)"
+    assert watch.why("queue", "q").notes == (note,)
+    while disk.work():
+        bed.run()
+    bed.clock.advance(SECOND)
+    assert watch.why("queue", "q").notes == (), "now they are ready"

@@ -75,6 +75,8 @@ def test_positions_come_back_and_order_and_counts(
         async with running(tmp_path, **where) as node:
             wire = await opened(node, "d", arguments)
             await publish(wire, "d", 0, PERSISTENT)
+            while queue_of(node, "d").uncommitted_count() > 0:
+                await asyncio.sleep(0.001)
             assert paged_of(queue_of(node, "d"))[0] > COUNT // 3
             assert [await get(wire, "d") for _ in range(2)] == [(0, False), (1, False)]
             await wire.close()
