@@ -29,6 +29,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 # Another interpreter:  make PYTHON=python3.13 test
+# It has environments of its own, .venv-test-3.13, beside those of the usual one.
 PYTHON ?=
 PYTEST_ARGS ?=
 # Two at a time, a file as a whole: sessions of Spark and brokers are shared within files.
@@ -42,12 +43,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both would let something else than the prepared environment be imported.
 unexport PYTHONPATH PYTHONHOME
 
-RUN := .venv
-TEST := .venv-test
-COMPILED := .venv-compiled
-LOCK := .venv-lock
-BARE := .venv-bare
-WHEEL := .venv-wheel
+# abiflags: "t" where there is no global lock. Of what is no Python, prepare_venv says so.
+VERSION := $(if $(PYTHON),-$(or $(shell $(PYTHON) -c 'import sys; \
+	print("%d.%d" % sys.version_info[:2] + sys.abiflags)' 2> /dev/null),unknown))
+RUN := .venv$(VERSION)
+TEST := .venv-test$(VERSION)
+COMPILED := .venv-compiled$(VERSION)
+LOCK := .venv-lock$(VERSION)
+BARE := .venv-bare$(VERSION)
+WHEEL := .venv-wheel$(VERSION)
 
 # Where a machine sets that variable, each Python of Spark and each broker compiles all it imports
 # anew: 0.7 s of a processor for `penstock serve` instead of 0.15 s.
@@ -289,6 +293,6 @@ lock:
 	rm -rf $(LOCK)
 
 clean:
-	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) $(BARE) $(WHEEL) .venv-spark-* .venv-site .venv-build .wheels .ci-logs build dist site src/*.egg-info
+	rm -rf .venv .venv-* .wheels .ci-logs build dist site src/*.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -91,7 +91,8 @@ class Target:
     """A recipe for a broker. kind: penstock, rabbitmq, lavinmq, limit or rival; where: interpreter,
     program or address; queue_type: what its queues are declared as, "" for its default: with one
     it takes part in the durable rows only; certificates: a directory of `make_certificates` where
-    clients come through TLS, None for plain sockets."""
+    clients come through TLS, None for plain sockets; python: of Penstock, which it runs on, as
+    3.14, 3.14t (without the global lock) or 3.14-jit."""
 
     name: str
     kind: str
@@ -101,6 +102,7 @@ class Target:
     arguments: tuple[str, ...] = ()
     queue_type: str = ""
     certificates: Path | None = None
+    python: str = ""
 
     def start(self) -> Broker:
         """Start it (a rival: only look it up) and wait until it answers AMQP.
@@ -241,7 +243,9 @@ def penstock_target(python: str = "", arguments: tuple[str, ...] = ()) -> Target
         "folder = pathlib.Path(penstock.__file__).parent; "
         "print(any(folder.rglob('*.so')) or any(folder.parent.glob('*__mypyc*.so'))); "
         "print(getattr(penstock, '__version__', '') or metadata.version('penstock-mq')); "
-        "print('%d.%d.%d' % sys.version_info[:3])"
+        "print('%d.%d.%d' % sys.version_info[:3]); "
+        "jit = getattr(sys, '_jit', None) is not None and sys._jit.is_enabled(); "
+        "print('%d.%d' % sys.version_info[:2] + sys.abiflags + '-jit' * jit)"
     )
     asked = subprocess.run(
         [interpreter, "-c", question],
@@ -252,15 +256,16 @@ def penstock_target(python: str = "", arguments: tuple[str, ...] = ()) -> Target
         check=False,
     )
     answer = asked.stdout.split()
-    if asked.returncode != 0 or len(answer) != 3:
+    if asked.returncode != 0 or len(answer) != 4:
         # A checkout that was never installed has no version to tell, but can still be run.
         if python or "PackageNotFoundError" not in asked.stderr:
             raise BrokerFailed(f"{interpreter} cannot import penstock:\n{asked.stderr[-600:]}")
-        answer = [*answer[:1], "checkout", "{}.{}.{}".format(*sys.version_info[:3])]
+        version = "{}.{}.{}".format(*sys.version_info[:3])
+        answer = [*answer[:1], "checkout", version, version.rpartition(".")[0]]
     is_compiled = answer[0] == "True"
     name = "penstock-compiled" if is_compiled else "penstock"
     version = f"{answer[1]} on Python {answer[2]}, {'compiled' if is_compiled else 'interpreted'}"
-    return Target(name, "penstock", python, is_compiled, version, arguments)
+    return Target(name, "penstock", python, is_compiled, version, arguments, python=answer[3])
 
 
 def penstock_environment(is_checkout: bool, cache: Path | None) -> dict[str, str]:

@@ -94,10 +94,11 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="T",
-        help="penstock (this checkout, interpreted), penstock=PYTHON (as installed there), "
-        "rabbitmq, rabbitmq=quorum (with quorum queues, in the durable rows), lavinmq, "
-        "lavinmq=PROGRAM; repeatable. Default: this checkout, the installation of this interpreter "
-        "if it is compiled, and the others as far as they are installed",
+        help="penstock (this checkout, interpreted), penstock=PYTHON (as installed there; several "
+        "of one build are called after their Pythons), rabbitmq, rabbitmq=quorum (with quorum "
+        "queues, in the durable rows), lavinmq, lavinmq=PROGRAM; repeatable. Default: this "
+        "checkout, the installation of this interpreter if it is compiled, and the others as far "
+        "as they are installed",
     )
     parser.add_argument(
         "--lavinmq", default="", metavar="PROGRAM", help="LavinMQ, where it is not on the PATH"
@@ -187,10 +188,22 @@ def choose_targets(options: argparse.Namespace) -> list[Target]:
     targets += [rival_target(address) for address in options.rival]
     if options.tls:
         targets = [target for target in targets if target.kind in ("penstock", "rabbitmq")]
+    targets = told_apart(targets)
     names = [target.name for target in targets]
     if len(set(names)) != len(names):
         raise BrokerFailed(f"two targets have the same name: {', '.join(names)}")
     return targets
+
+
+def told_apart(targets: Sequence[Target]) -> list[Target]:
+    """The same targets; Penstocks of one name are called after the Pythons they run on as well."""
+    names = [target.name for target in targets]
+    return [
+        replace(target, name=f"{target.name}-{target.python}")
+        if target.python and names.count(target.name) > 1
+        else target
+        for target in targets
+    ]
 
 
 def serve_words(options: Sequence[str]) -> tuple[str, ...]:

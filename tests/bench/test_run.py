@@ -1,12 +1,13 @@
 """The whole benchmark in smoke mode: every message arrives as sent, the counts are as known."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
-from bench.brokers import BrokerFailed
-from bench.run import PERSISTENT_ROWS, choose_targets, parse_arguments, serve_words
+from bench.brokers import BrokerFailed, Target, penstock_target
+from bench.run import PERSISTENT_ROWS, choose_targets, parse_arguments, serve_words, told_apart
 from bench.workloads import ROW_NAMES
 from tests.bench.programs import output_of, refuses
 
@@ -53,6 +54,19 @@ def test_penstock_keeps_its_messages_unless_told(
 def test_a_broker_that_is_not_there_is_refused(words: list[str], said: str) -> None:
     with pytest.raises(BrokerFailed, match=said):
         choose_targets(parse_arguments(words))
+
+
+def test_one_build_on_several_pythons_is_called_after_them() -> None:
+    """And only then: results are compared by the name."""
+    targets = [
+        Target("penstock", "penstock", python="3.11"),
+        Target("penstock", "penstock", python="3.14-jit"),
+        Target("penstock-compiled", "penstock", python="3.14"),
+        Target("limit", "limit"),
+    ]
+    names = [target.name for target in told_apart(targets)]
+    assert names == ["penstock-3.11", "penstock-3.14-jit", "penstock-compiled", "limit"]
+    assert penstock_target("").python.startswith("{}.{}".format(*sys.version_info[:2]))
 
 
 def test_a_call_that_makes_no_sense_ends_with_2() -> None:
