@@ -1,15 +1,13 @@
 """A leader's books: who has what on its disk, what is committed, who may attach from where."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
-
-from msgspec import Struct
 
 from penstock.replication.actions import AskMark, Committed, Send, Serve, ServeResync
 from penstock.replication.config import ALL, ClusterConfig, agreed_seq, majority
 from penstock.replication.frames import RESYNC, STREAM, WAIT, Ack, Attach, Attached, Entries
 from penstock.replication.replica import Replica
 from penstock.replication.timing import Bounds, Timing
+from penstock.replication.views import AWAY, COPY, DISK, LINK, FollowerView, FollowerWait, NodeState
 
 FRAME_BYTES = 1_048_576
 """Bytes of entries in one frame; one entry goes whatever its size."""
@@ -61,47 +59,6 @@ class Progress:
         self.is_whole = False
         self.disk_ms = self.answer_ms = 0
         self.timed_seq = self.timed_ms = 0
-
-
-class FollowerView(Struct, frozen=True):
-    """One follower, for status. lag_bytes: of entries that are not on its disk, as far as they are
-    kept; heard_ms: since its last frame."""
-
-    name: str
-    is_attached: bool
-    is_whole: bool
-    is_resyncing: bool
-    persisted_seq: int
-    lag_entries: int
-    lag_bytes: int
-    heard_ms: int
-
-
-DISK: Final = "disk"
-LINK: Final = "link"
-COPY: Final = "copy"
-AWAY: Final = "away"
-
-
-class FollowerWait(Struct, frozen=True):
-    """A voter that has not on its disk what the leader has. cause: DISK, LINK, COPY (it is being
-    copied, or waits for that) or AWAY (there is no link); ms: from an entry's being sent to the
-    answer that it is on the disk, or since the link is silent."""
-
-    name: str
-    cause: str
-    ms: int
-
-
-class NodeState(Struct, frozen=True):
-    """A voter, for the broker of a leader. seq: of the last entry on its disk, 0 where that does
-    not count; is_in_sync: mirrored queues wait for it; is_online: there is a link to it, or it
-    leads."""
-
-    name: str
-    seq: int
-    is_in_sync: bool
-    is_online: bool
 
 
 class Leading:

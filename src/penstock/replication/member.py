@@ -3,7 +3,6 @@
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from penstock.base.chance import Chance
 from penstock.replication import refusals
@@ -45,11 +44,12 @@ from penstock.replication.frames import (
     Hello,
     Refused,
 )
-from penstock.replication.leading import FollowerView, Leading
+from penstock.replication.leading import Leading
 from penstock.replication.positions import Entry, Position
 from penstock.replication.replica import Replica
 from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
+from penstock.replication.views import MemberView
 
 STARTING: Final = "starting"
 LEARNER: Final = "learner"
@@ -57,24 +57,6 @@ FOLLOWER: Final = "follower"
 CANDIDATE: Final = "candidate"
 LEADER: Final = "leader"
 REFUSED: Final = "refused"
-
-
-class MemberView(Struct, frozen=True):
-    """A member, for status."""
-
-    name: str
-    role: str
-    epoch: int
-    leader: str
-    position: Position
-    commit_seq: int
-    is_whole: bool
-    is_exact: bool
-    is_serving: bool
-    words: str
-    linked: tuple[str, ...]
-    refusals: dict[str, str]
-    followers: tuple[FollowerView, ...]
 
 
 class _Peer:

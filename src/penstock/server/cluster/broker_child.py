@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 
-from penstock.base.config import Config
+from penstock.server.cluster.frame_reader import FrameReader
+from penstock.server.cluster.member_events import ChildEvents
 from penstock.server.cluster.pipe import (
     COMMITTED,
     DONE,
@@ -25,11 +26,11 @@ from penstock.server.cluster.pipe import (
     STOP,
     WAITS,
     WARM,
-    FrameReader,
     Nodes,
     PipeFault,
     Ready,
     Start,
+    check_frame,
     count_frame,
     count_of,
     encode_nodes,
@@ -40,41 +41,6 @@ from penstock.server.cluster.spawn import spawn_child
 
 PATIENCE_S: Final = 10.0
 """From the end of its pipe to that of the process."""
-
-
-class ChildEvents:
-    """What a broker has to say; the member's."""
-
-    def recorded(self, entries: list[tuple[bytes, bytes]]) -> None:
-        """Its next entries, each with the publishes that are in the log with it as a whole."""
-        raise NotImplementedError
-
-    def synced(self, count: int) -> None:
-        """So many of its entries are on the local disk."""
-        raise NotImplementedError
-
-    def marked(self, number: int) -> None:
-        """Everything it had written when it was asked was recorded before this."""
-        raise NotImplementedError
-
-    def ready(self, ready: Ready) -> None:
-        raise NotImplementedError
-
-    def failed(self, words: str) -> None:
-        """It ends, because of its disk or its directory."""
-        raise NotImplementedError
-
-    def stalled(self, ms: int) -> None:
-        """Its disk has been at one job for so long."""
-        raise NotImplementedError
-
-    def mirrored(self, is_mirrored: bool) -> None:
-        """Whether it has mirrored queues."""
-        raise NotImplementedError
-
-    def ended(self, is_clean: bool) -> None:
-        """The process is gone. is_clean: it was asked to stop, and did so in order."""
-        raise NotImplementedError
 
 
 class PipeEnd(asyncio.Protocol):
@@ -100,7 +66,7 @@ class BrokerChild:
         self.events = events
         self.process, self.sock = spawn_child(pass_fds=handles)
         self.sock.setblocking(False)
-        self.frames = FrameReader()
+        self.frames = FrameReader(check_frame)
         self.transport: asyncio.Transport | None = None
         self.unsent: list[bytes] = []
         self.publishes = b""
@@ -182,10 +148,10 @@ class BrokerChild:
         else:
             self.transport.write(data)
 
-    def start(self, config: Config, inherited: dict[str, int]) -> None:
+    def start(self, start: Start) -> None:
         """Open the data directory and serve."""
         self.is_started = True
-        self._send(frame(START, encode_start(Start(config, inherited))))
+        self._send(frame(START, encode_start(start)))
 
     def committed(self, count: int) -> None:
         """So many of its entries are where they have to be."""

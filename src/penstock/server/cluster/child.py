@@ -18,16 +18,17 @@ from penstock.base.errors import OperatorError
 from penstock.broker.store.mirrors import MemberLink, MirrorNode
 from penstock.server.boot.log_lines import log_of
 from penstock.server.boot.node import MakeTokens, Node
-from penstock.server.cluster.child_pipe import ChildPipe, PipeEnded
+from penstock.server.cluster.child_pipe import ChildPipe
+from penstock.server.cluster.frame_reader import HEAD
 from penstock.server.cluster.pipe import (
     COUNT,
     FAILED,
-    HEAD,
     MIRRORED,
     READY,
     START,
     WARM,
     Nodes,
+    PipeEnded,
     PipeFault,
     Ready,
     Start,
@@ -35,6 +36,7 @@ from penstock.server.cluster.pipe import (
     encode_ready,
     frame,
 )
+from penstock.server.cluster.position import LeaderPosition
 from penstock.server.cluster.recorded_files import RecordedFiles
 from penstock.server.cluster.recorder import Recorder
 from penstock.server.machine.clock import SystemClock
@@ -112,7 +114,10 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
     config = replace(start.config, store_spare_segments=0)
     raise_limit(config.connections_max)
     asked = asyncio.Event()
-    recorder = Recorder(Path(config.data_dir), pipe)
+    path = Path(config.data_dir)
+    # Who leads no epoch is a test's broker.
+    position = LeaderPosition(path, start.epoch, start.base) if start.epoch else None
+    recorder = Recorder(path, pipe, position)
     files = RecordedFiles(recorder, asked.set)
     log = log_of(config, SystemClock())
     node = Node(config, loop, log, maker_of(config), files)

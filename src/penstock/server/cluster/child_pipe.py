@@ -14,7 +14,10 @@ from errno import EIO
 from threading import Lock
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.base.limits import CLUSTER_WINDOW_BYTES
+from penstock.server.cluster.frame_reader import FrameReader
 from penstock.server.cluster.pipe import (
     COMMITTED,
     DONE,
@@ -25,9 +28,10 @@ from penstock.server.cluster.pipe import (
     STALLED,
     STOP,
     WAITS,
-    FrameReader,
     Nodes,
+    PipeEnded,
     PipeFault,
+    check_frame,
     count_frame,
     count_of,
     decode_nodes,
@@ -41,10 +45,7 @@ PARTS_MAX: Final = 1000
 WAIT_S: Final = 0.1
 
 
-class PipeEnded(OSError):
-    """The member is gone: nothing may be written, nor confirmed."""
-
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ChildPipe:
     """sent, committed: entries; marks: numbers of MARK that nobody has answered yet; unsafe_bytes:
     of those sent and not committed; is_stop_asked: the member wants a clean stop; is_closing:
@@ -52,6 +53,25 @@ class ChildPipe:
     much, as it was said last, None where that was taken; ended: why there is
     no member any more, "" while there is.
     on_news: called on any thread when one of these has changed."""
+
+    __slots__ = (
+        "_counting",
+        "_reader",
+        "_receiving",
+        "_sending",
+        "_sizes",
+        "committed",
+        "ended",
+        "is_closing",
+        "is_stop_asked",
+        "marks",
+        "nodes",
+        "on_news",
+        "sent",
+        "sock",
+        "unsafe_bytes",
+        "waits",
+    )
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -67,7 +87,7 @@ class ChildPipe:
         self.marks: deque[int] = deque()
         self.on_news: Callable[[], None] = _nothing
         self._sizes: deque[int] = deque()
-        self._reader = FrameReader()
+        self._reader = FrameReader(check_frame)
         self._sending = Lock()
         self._receiving = Lock()
         self._counting = Lock()

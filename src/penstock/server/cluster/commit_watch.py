@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from penstock.replication.leading import AWAY, COPY, DISK, LINK, FollowerWait
+from penstock.replication.views import AWAY, COPY, DISK, LINK, FollowerWait
 
 LOOKS: Final = 10
 """Between two sentences: half a second's."""

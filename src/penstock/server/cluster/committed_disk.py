@@ -13,10 +13,12 @@ from contextlib import suppress
 from threading import get_ident
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.base.limits import CLUSTER_STOP_MS
 from penstock.broker.actors.disk import JobClient
-from penstock.server.cluster.child_pipe import ChildPipe, PipeEnded
-from penstock.server.cluster.pipe import Nodes
+from penstock.server.cluster.child_pipe import ChildPipe
+from penstock.server.cluster.pipe import Nodes, PipeEnded
 from penstock.server.cluster.recorder import Recorder
 from penstock.server.disk.disk_thread import DiskThread
 from penstock.server.net.poller import READ, Poller, Watched
@@ -75,6 +77,7 @@ class Marks(JobClient):
         """Nothing follows."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CommittedDisk(DiskThread):
     """busy_since_ns: monotonic, of the job under way, 0 for none. on_pipe: called on the loop when
     the member wants a stop, or is gone; on_nodes: there, too, when it says how far nodes are."""

@@ -14,11 +14,13 @@ Then = Callable[[Exception | None], None]
 class DiskWorker:
     """As an executor with one thread, and with one turn of the loop for an end instead of two."""
 
+    __slots__ = ("_jobs", "_loop", "_runner")
+
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[tuple[Job, Then] | None] = SimpleQueue()
-        self._thread = Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        self._runner = Thread(target=self._work, name=name, daemon=True)
+        self._runner.start()
 
     def submit(self, job: Job, then: Then) -> None:
         """Behind those of before."""
@@ -27,7 +29,7 @@ class DiskWorker:
     def close(self) -> None:
         """Wait until what was submitted is done."""
         self._jobs.put(None)
-        self._thread.join()
+        self._runner.join()
 
     def _work(self) -> None:
         while (entry := self._jobs.get()) is not None:

@@ -6,13 +6,13 @@ A connection begins with HELLO from whoever has dialled, which WELCOME or REFUSE
 that a frame has HELLO_BYTES at most, so that a stranger costs nothing.
 """
 
-import struct
 from typing import Final
 
 import msgspec
 
 from penstock.base.limits import CLUSTER_LINK_FRAME_BYTES
 from penstock.broker.session.access import TlsPeer
+from penstock.server.cluster.frame_reader import HEAD
 
 PROTOCOL: Final = 1
 """Members whose protocols differ by one understand each other: nodes are upgraded one by one."""
@@ -52,9 +52,6 @@ ASK_MEMBER: Final = "ask-member"
 """What a connection is for: the two members themselves, a client, to see who answers, or a question
 to the control socket of the broker or of the member there."""
 FORWARDED: Final = (FORWARD, ASK_BROKER, ASK_MEMBER)
-
-_HEAD: Final = struct.Struct(">IB")
-HEAD_BYTES: Final = _HEAD.size
 
 
 class LinkFault(Exception):
@@ -102,42 +99,21 @@ class Welcome(msgspec.Struct, frozen=True):
 
 
 def frame(kind: int, payload: bytes = b"") -> bytes:
-    return _HEAD.pack(len(payload) + 1, kind) + payload
+    return HEAD.pack(len(payload) + 1, kind) + payload
 
 
-def read_head(head: bytes | bytearray, *, is_welcome: bool) -> tuple[int, int]:
+def check_frame(kind: int, size: int, bound: int = CLUSTER_LINK_FRAME_BYTES.default) -> None:
+    """Raises: LinkFault for a frame with so many bytes of payload."""
+    if not 0 <= size < bound:
+        raise LinkFault(f"sends a frame of {size + 1} bytes, and {bound} are allowed")
+
+
+def read_head(head: bytes, *, is_welcome: bool) -> tuple[int, int]:
     """Kind, and bytes of the payload. is_welcome: HELLO is over. Raises: LinkFault."""
-    size, kind = _HEAD.unpack(head)
+    follows, kind = HEAD.unpack(head)
     bound = CLUSTER_LINK_FRAME_BYTES.default if is_welcome else HELLO_BYTES
-    if not 1 <= size <= bound:
-        raise LinkFault(f"sends a frame of {size} bytes, and {bound} are allowed")
-    return kind, size - 1
-
-
-class FrameReader:
-    """Cuts what a peer that was welcomed sends into frames."""
-
-    __slots__ = ("_held",)
-
-    def __init__(self) -> None:
-        self._held = bytearray()
-
-    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Frames that are whole by now: kind and payload. Raises: LinkFault."""
-        held = self._held
-        held += data
-        found: list[tuple[int, bytes]] = []
-        at = 0
-        while len(held) - at >= HEAD_BYTES:
-            begin = at + HEAD_BYTES
-            kind, size = read_head(held[at:begin], is_welcome=True)
-            if len(held) - begin < size:
-                break
-            at = begin + size
-            found.append((kind, bytes(memoryview(held)[begin:at])))
-        if at > 0:
-            del held[:at]
-        return found
+    check_frame(kind, follows - 1, bound)
+    return kind, follows - 1
 
 
 def packed(number: int, payload: bytes) -> bytes:

@@ -10,8 +10,8 @@ import msgspec
 
 from penstock.broker.session.access import TlsPeer
 from penstock.server.cluster.admission import Self, hello_fault, welcome_fault
+from penstock.server.cluster.frame_reader import HEAD_BYTES
 from penstock.server.cluster.link_frames import (
-    HEAD_BYTES,
     HELLO,
     PROTOCOL,
     REFUSED,

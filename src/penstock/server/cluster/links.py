@@ -15,6 +15,7 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CLUSTER_LINK_BYTES, CLUSTER_LINK_SILENCE_MS
 from penstock.server.cluster.admission import Self
+from penstock.server.cluster.frame_reader import FrameReader
 from penstock.server.cluster.link_frames import (
     BEAT,
     FORWARD,
@@ -23,13 +24,14 @@ from penstock.server.cluster.link_frames import (
     PUBLISHES,
     REPLICATION,
     TAKEN,
-    FrameReader,
     Hello,
     LinkFault,
+    check_frame,
     frame,
 )
 from penstock.server.cluster.link_io import Client, LinkConnection, LinkReader, dial, greet
 from penstock.server.cluster.link_tls import HANDSHAKE_S, LinkTls, dial_words
+from penstock.server.cluster.member_events import LinkEvents
 from penstock.server.net.listener import open_socket
 
 RETRY_MIN_S: Final = 0.05
@@ -43,24 +45,6 @@ _REFUSALS: Final = 64
 """Sentences that are not said again."""
 
 OnForward = Callable[[Hello, LinkConnection], Awaitable[None]]
-
-
-class LinkEvents:
-    """What becomes of links; the member's, and a test's."""
-
-    def link_up(self, name: str) -> None:
-        raise NotImplementedError
-
-    def link_down(self, name: str, *, is_refused: bool) -> None:
-        """Said again with every attempt. is_refused: its machine answers, and no process listens
-        there."""
-        raise NotImplementedError
-
-    def received(self, name: str, kind: int, payload: bytes) -> None:
-        raise NotImplementedError
-
-    def said(self, words: str) -> None:
-        raise NotImplementedError
 
 
 class Peer:
@@ -194,7 +178,7 @@ class Peer:
             await wake.wait()
 
     async def _read(self, connection: LinkConnection) -> None:
-        frames = FrameReader()
+        frames = FrameReader(check_frame)
 
         def take(data: bytes) -> None:
             self.heard_at = time.monotonic()

@@ -47,7 +47,7 @@ from penstock.replication.member import Member
 from penstock.replication.positions import Position
 from penstock.replication.seen import decode_runs, encode_runs
 from penstock.server.cluster.admission import Self
-from penstock.server.cluster.broker_child import BrokerChild, ChildEvents
+from penstock.server.cluster.broker_child import BrokerChild
 from penstock.server.cluster.commit_watch import CommitWatch
 from penstock.server.cluster.coordinator import (
     MEMBERS,
@@ -76,10 +76,11 @@ from penstock.server.cluster.link_frames import (
     LinkFault,
 )
 from penstock.server.cluster.link_io import LinkConnection
-from penstock.server.cluster.links import TAKEN_S, LinkEvents, Links
+from penstock.server.cluster.links import TAKEN_S, Links
+from penstock.server.cluster.member_events import ChildEvents, DiskEvents, LinkEvents
 from penstock.server.cluster.member_sockets import MemberSockets
-from penstock.server.cluster.pipe import NodeRow, Nodes, Ready
-from penstock.server.cluster.replica_disk import DiskEvents, ReplicaDisk
+from penstock.server.cluster.pipe import NodeRow, Nodes, Ready, Start
+from penstock.server.cluster.replica_disk import ReplicaDisk
 from penstock.server.cluster.resync_links import ResyncAsker, ResyncServer
 from penstock.server.cluster.settings import MemberSettings
 from penstock.server.control.control_client import cluster_path, control_path
@@ -366,10 +367,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.forwarder.shut()
         self.questions.shut()
         config = self.sockets.settled(self.config)
-        self.child.start(
-            replace(config, cluster_coordinator="", store_spare_segments=0, management="off"),
-            self.sockets.inherited(),
-        )
+        config = replace(config, cluster_coordinator="", store_spare_segments=0, management="off")
+        self.child.start(Start(config, self.sockets.inherited(), epoch, self.base))
 
     async def _stop_leading(self, epoch: int, words: str, is_orderly: bool) -> None:
         if epoch != self.epoch:
@@ -423,7 +422,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
 
     def synced(self, count: int) -> None:
         self.stalled_ms = 0
-        self.disk.broker_synced(Position(self.epoch, self.base + count))
+        self.disk.lent_reached(Position(self.epoch, self.base + count))
 
     def _mark(self, number: int) -> None:
         child = self.child

@@ -5,7 +5,8 @@
 
     to the member   WARM     everything is imported, nothing is opened
                     ENTRY    an entry; the n-th of a broker has the number n, 1..
-                    DONE     count: that many entries are as safe as the broker's own disk makes it
+                    DONE     count: that many entries are as safe as the broker's own disk makes it,
+                             and the directory's position says so
                     READY    JSON of Ready: clients are served
                     FAILED   a sentence; the broker ends
                     MARKED   the number of a MARK: what was written before it was sent before this
@@ -30,6 +31,7 @@ from msgspec import Struct as Record
 
 from penstock.base.config import Config
 from penstock.base.limits import CLUSTER_FRAME_BYTES
+from penstock.server.cluster.frame_reader import HEAD
 
 WARM: Final = 1
 ENTRY: Final = 2
@@ -51,7 +53,6 @@ KINDS: Final = frozenset(
     | {MIRRORED, NODES, PUBLISHES}
 )
 
-HEAD: Final = Struct(">IB")
 COUNT: Final = Struct(">Q")
 
 
@@ -59,11 +60,18 @@ class PipeFault(ValueError):
     """What came is no frame."""
 
 
+class PipeEnded(OSError):
+    """The member is gone: nothing may be written, nor confirmed."""
+
+
 class Start(Record):
-    """inherited: descriptors that were handed down with the process, by name."""
+    """inherited: descriptors that were handed down with the process, by name; epoch: that it leads,
+    0 for a test's, which writes no position; base: the number of the entry before its first."""
 
     config: Config
     inherited: dict[str, int] = msgspec.field(default_factory=dict)
+    epoch: int = 0
+    base: int = 0
 
 
 class Ready(Record):
@@ -80,7 +88,8 @@ class Ready(Record):
 
 
 class NodeRow(Record):
-    """A voter. count: entries of the broker that are on its disk; see leading.NodeState."""
+    """A voter. count: entries of the broker that are on its disk; see
+    replication.views.NodeState."""
 
     name: str
     count: int
@@ -151,32 +160,10 @@ def decode_nodes(payload: bytes) -> Nodes:
         raise PipeFault(f"NODES cannot be read: {error}") from error
 
 
-class FrameReader:
-    """Cuts what was received into frames."""
-
-    __slots__ = ("_data",)
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Frames that are whole by now: kind and payload. Raises: PipeFault."""
-        held = self._data
-        held += data
-        found: list[tuple[int, bytes]] = []
-        at = 0
-        while len(held) - at >= HEAD.size:
-            size, kind = HEAD.unpack_from(held, at)
-            if not 1 <= size <= CLUSTER_FRAME_BYTES.default or kind not in KINDS:
-                raise PipeFault(
-                    f"a frame of kind {kind} with {size} bytes: the other end is no Penstock of "
-                    "this version"
-                )
-            end = at + 4 + size
-            if len(held) < end:
-                break
-            found.append((kind, bytes(memoryview(held)[at + HEAD.size : end])))
-            at = end
-        if at > 0:
-            del held[:at]
-        return found
+def check_frame(kind: int, size: int) -> None:
+    """Raises: PipeFault, where a frame of this kind with so many bytes of payload may not be."""
+    if not 0 <= size < CLUSTER_FRAME_BYTES.default or kind not in KINDS:
+        raise PipeFault(
+            f"a frame of kind {kind} with {size + 1} bytes: the other end is no Penstock of this "
+            "version"
+        )

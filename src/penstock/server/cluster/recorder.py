@@ -7,15 +7,14 @@ no follower has, which is why a leader that was killed starts with copies of its
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import RLock, get_ident
+from threading import Lock, RLock, get_ident
 from typing import Final
 
 from penstock.replication.operations import (
     CREATE,
     MAKE_FOLDER,
+    MAKES_SAFE,
     REMOVE,
     SYNC_FILE,
     SYNC_FOLDER,
@@ -26,6 +25,7 @@ from penstock.replication.operations import (
 )
 from penstock.server.cluster.child_pipe import ChildPipe
 from penstock.server.cluster.pipe import COUNT, MARKED
+from penstock.server.cluster.position import LeaderPosition
 from penstock.server.disk.disk_files import DiskDirectory, FileReclaimer
 from penstock.server.disk.whole_file import sync_directory, write_whole
 from penstock.storage.layout.files import Directory, File, SyncTotals, write_fully
@@ -35,17 +35,38 @@ PIECE_BYTES: Final = 524_288
 
 
 class Recorder:
-    """root: the data directory; pipe: to the member; is_starting: until clients are served. Used by
-    the disk's thread and by the loop's, each of which says when a piece of work begins and ends."""
+    """root: the data directory; pipe: to the member; position: says how far the directory is, None
+    for nothing; is_starting: until clients are served. Used by the disk's thread and by the loop's,
+    each of which says when a piece of work begins and ends."""
 
-    def __init__(self, root: Path, pipe: ChildPipe) -> None:
+    __slots__ = (
+        "_done",
+        "_lock",
+        "_open",
+        "_publishes",
+        "_safe_to",
+        "_said",
+        "_saying",
+        "_writer",
+        "is_starting",
+        "pipe",
+        "position",
+        "root",
+    )
+
+    def __init__(self, root: Path, pipe: ChildPipe, position: LeaderPosition | None = None) -> None:
         self.root = str(root)
         self.pipe = pipe
+        self.position = position
         self.is_starting = True
         self._writer = EntryWriter()
         self._publishes: list[bytes] = []
         self._lock = RLock()
         self._done = 0
+        self._said = 0
+        # The last entry that somebody may wait for to be safe.
+        self._safe_to = 0
+        self._saying = Lock()
         self._open: dict[int, int] = {}
 
     # -- what is done ----------------------------------------------------------------------------
@@ -70,6 +91,8 @@ class Recorder:
             if not self._writer.has_room(len(data)):
                 self._flush()
             self._writer.add(kind, path, number, data)
+            if kind in MAKES_SAFE:
+                self._safe_to = self.pipe.sent + 1
 
     def wrote(self, path: str, at: int, data: bytes, taken: int) -> None:
         """The first `taken` bytes of `data` were written."""
@@ -118,23 +141,50 @@ class Recorder:
             self._flush()
             sent = self.pipe.sent
             done = min(self._open.values()) - 1 if self._open else sent
-            is_news = done > self._done
             self._done = max(done, self._done)
-            if is_news:
-                self.pipe.send_done(done)
-            return sent if sent >= first else 0
+        self._say_done()
+        return sent if sent >= first else 0
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
+    def _say_done(self) -> None:
+        """How far this directory is. A sync: nobody who records waits for it."""
+        with self._saying:
+            done = self._done
+            if done <= self._said:
+                return
+            if self.position is not None:
+                try:
+                    self.position.write(done, must_sync=self._said < self._safe_to)
+                except OSError as error:
+                    self.pipe.end(f"the position cannot be written: {error.strerror or error}")
+            self.pipe.send_done(done)
+            self._said = done
+
+    def working(self) -> "Working":
         """As a block; several may lie within each other."""
-        if get_ident() in self._open:
-            yield
-            return
-        self.begin()
-        try:
-            yield
-        finally:
-            self.end()
+        return Working(self)
+
+    def is_open(self) -> bool:
+        """Whether this thread has begun something that is not over."""
+        return get_ident() in self._open
+
+
+class Working:
+    """A piece of work as a block: of several that lie within each other the outermost counts."""
+
+    __slots__ = ("is_outermost", "recorder")
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.is_outermost = False
+
+    def __enter__(self) -> None:
+        self.is_outermost = not self.recorder.is_open()
+        if self.is_outermost:
+            self.recorder.begin()
+
+    def __exit__(self, *why: object) -> None:
+        if self.is_outermost:
+            self.recorder.end()
 
 
 class RecordedFile(File):

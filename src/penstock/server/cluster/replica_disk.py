@@ -12,6 +12,7 @@ from penstock.replication.positions import Entry, Position
 from penstock.replication.state import MemberState
 from penstock.server.cluster.applier import Applier
 from penstock.server.cluster.disk_worker import DiskWorker
+from penstock.server.cluster.member_events import DiskEvents
 from penstock.server.cluster.member_files import write_state
 from penstock.server.cluster.position import PositionFile
 from penstock.server.cluster.resync import ResyncReport, run_resync
@@ -20,20 +21,6 @@ from penstock.server.disk.data_directory import DataDirectory
 NOTHING: Final = encode([Operation(SYNC_FOLDER, "")])
 """What the first entry of an epoch does: its position is to be as safe as any other."""
 Ask = Callable[[bytes], bytes]
-
-
-class DiskEvents:
-    """What becomes of the directory; called on the loop. The member's."""
-
-    def applied(self, position: Position) -> None:
-        """It is at `position`, durably."""
-        raise NotImplementedError
-
-    def persisted(self, number: int) -> None:
-        raise NotImplementedError
-
-    def disk_failed(self, words: str) -> None:
-        raise NotImplementedError
 
 
 class ReplicaDisk:
@@ -55,8 +42,6 @@ class ReplicaDisk:
         self.done = Position(0, 0)
         self.has_room = asyncio.Event()
         self.worker = DiskWorker("member-disk")
-        self.synced: Position | None = None
-        self.is_writing = False
         self.is_copy_over = True
 
     def open(self) -> Position:
@@ -143,27 +128,10 @@ class ReplicaDisk:
         if applier is not None:
             await self.loop.run_in_executor(None, lambda: applier.close(must_sync=must_sync))
 
-    def broker_synced(self, position: Position) -> None:
-        """The broker's own disk is at `position`: write it down, then it is `applied`. Of several
-        that come meanwhile the last counts."""
-        self.synced = position
-        if not self.is_writing:
-            self._write_synced()
-
-    def _write_synced(self) -> None:
-        position = self.synced
-        if position is None:
-            self.is_writing = False
-            return
-        self.is_writing = True
-        self.synced = None
-
-        def written() -> None:
-            self.done = self.last = position
-            self.events.applied(position)
-            self._write_synced()
-
-        self._work(lambda: self.position.write(position.epoch, position.seq, True), written)
+    def lent_reached(self, position: Position) -> None:
+        """The broker's own disk is at `position`, and it has written that down."""
+        self.done = self.last = position
+        self.events.applied(position)
 
     # -- being copied --------------------------------------------------------------------------
 

@@ -18,9 +18,10 @@ from penstock.server.cluster.coordinator import CoordinatorThread
 from penstock.server.cluster.etcd import EtcdFault, EtcdStore
 from penstock.server.cluster.member import MemberNode, now_ms
 from penstock.server.cluster.member_answers import MemberAnswers
+from penstock.server.cluster.member_events import DiskEvents
 from penstock.server.cluster.member_files import has_data, read_state
 from penstock.server.cluster.member_sockets import MemberSockets
-from penstock.server.cluster.replica_disk import DiskEvents, ReplicaDisk
+from penstock.server.cluster.replica_disk import ReplicaDisk
 from penstock.server.cluster.settings import MemberSettings, member_settings
 from penstock.server.control.control_client import cluster_path
 from penstock.server.control.control_socket import ControlSocket

@@ -12,19 +12,22 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.base.limits import STORE_FREEING_FILES
 from penstock.storage.layout.files import Directory, File, SyncTotals
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FileReclaimer:
     """The handles that wait to be closed. Owner: whoever made it, who calls `close` once."""
 
-    __slots__ = ("_handles", "_thread")
+    __slots__ = ("_handles", "_runner")
 
     def __init__(self) -> None:
         self._handles: SimpleQueue[int] = SimpleQueue()
-        self._thread = Thread(target=self._work, name="penstock-freeing", daemon=True)
-        self._thread.start()
+        self._runner = Thread(target=self._work, name="penstock-freeing", daemon=True)
+        self._runner.start()
 
     def free(self, fd: int) -> None:
         """Close the last handle of a file without a name. On any thread; waits only at the bound,
@@ -37,7 +40,7 @@ class FileReclaimer:
     def close(self) -> None:
         """End when everything is freed."""
         self._handles.put(-1)
-        self._thread.join()
+        self._runner.join()
 
     def _work(self) -> None:
         while (fd := self._handles.get()) >= 0:

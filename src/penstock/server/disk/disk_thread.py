@@ -15,6 +15,8 @@ from errno import ENOMEM
 from threading import Thread
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.server.net.poller import Poller, Watched
 from penstock.storage.log.job import Job
@@ -67,6 +69,7 @@ class Bell(Watched):
         """Only the disk itself hangs up, and then nobody listens."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DiskThread(Disk):
     """The end of a job is work for actors, and the poller lets them work when it was told. name: of
     its thread."""
@@ -79,7 +82,7 @@ class DiskThread(Disk):
         "_is_read",
         "_is_rung",
         "_jobs",
-        "_thread",
+        "_runner",
         "poller",
     )
 
@@ -91,8 +94,8 @@ class DiskThread(Disk):
         self._is_rung = False
         self._call, self._bell = Wire(), Wire()
         self._is_read = not poller.watch_bell(self._bell.fd, Bell(self))
-        self._thread = Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        self._runner = Thread(target=self._work, name=name, daemon=True)
+        self._runner.start()
 
     def submit(self, job: Job, client: JobClient) -> None:
         self._give((job, client))
@@ -106,7 +109,7 @@ class DiskThread(Disk):
     def join(self) -> None:
         """Do what was submitted; nothing is taken after it."""
         self._give(None)
-        self._thread.join()
+        self._runner.join()
 
     def hang_up(self) -> None:
         """Nothing is told any more."""

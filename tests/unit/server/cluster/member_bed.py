@@ -12,6 +12,7 @@ from threading import Thread
 
 from penstock.server.cluster import pipe
 from penstock.server.cluster.applier import Applier
+from penstock.server.cluster.frame_reader import FrameReader
 from penstock.server.cluster.position import PositionFile
 from tests.patience import PATIENCE_S
 
@@ -82,7 +83,7 @@ class Member:
         self.thread.start()
 
     def _work(self) -> None:
-        reader = pipe.FrameReader()
+        reader = FrameReader(pipe.check_frame)
         while True:
             try:
                 data = self.sock.recv(262_144)

@@ -1,6 +1,6 @@
 """What is said of followers that a majority waits for, and for how long it has to last."""
 
-from penstock.replication.leading import AWAY, COPY, DISK, LINK, FollowerWait
+from penstock.replication.views import AWAY, COPY, DISK, LINK, FollowerWait
 from penstock.server.cluster.commit_watch import LOOKS, CommitWatch, in_words
 
 

@@ -12,12 +12,13 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import CLUSTER_LINK_FRAME_BYTES
 from penstock.cli.certificates import make_authority, make_node
 from penstock.server.cluster.admission import Self
+from penstock.server.cluster.frame_reader import FrameReader
 from penstock.server.cluster.link_frames import (
     HELLO_BYTES,
     MESSAGE,
-    FrameReader,
     Hello,
     LinkFault,
+    check_frame,
     frame,
     packed,
     read_head,
@@ -25,7 +26,8 @@ from penstock.server.cluster.link_frames import (
 )
 from penstock.server.cluster.link_io import LinkConnection, LinkReader, split_address
 from penstock.server.cluster.link_tls import LinkTls, load_tls
-from penstock.server.cluster.links import LinkEvents, Links
+from penstock.server.cluster.links import Links
+from penstock.server.cluster.member_events import LinkEvents
 from tests.unit.server.wire import until
 
 
@@ -219,13 +221,13 @@ def test_frames_are_cut_wherever_reads_end() -> None:
     sent = [(MESSAGE, b"abc"), (9, b""), (MESSAGE, bytes(5000))]
     data = b"".join(frame(kind, payload) for kind, payload in sent)
     for step in (1, 4, 7, 5003, len(data)):
-        reader = FrameReader()
+        reader = FrameReader(check_frame)
         found = []
         for at in range(0, len(data), step):
             found += reader.feed(data[at : at + step])
         assert found == sent
     with pytest.raises(LinkFault, match="are allowed"):
-        FrameReader().feed(data + bytes(5))
+        FrameReader(check_frame).feed(data + bytes(5))
 
 
 async def test_what_came_before_a_stream_is_passed_on_is_taken_first() -> None:

@@ -8,8 +8,9 @@ from threading import Thread
 import pytest
 
 from penstock.replication.operations import Operation, decode
-from penstock.server.cluster.child_pipe import ChildPipe, PipeEnded
+from penstock.server.cluster.child_pipe import ChildPipe
 from penstock.server.cluster.follower_files import FollowerFiles
+from penstock.server.cluster.pipe import PipeEnded
 from penstock.server.cluster.recorder import PIECE_BYTES, RecordedDirectory, Recorder, put_whole
 from penstock.simulation.machine import disk as sim
 from penstock.storage.layout.files import File
