@@ -1,5 +1,6 @@
 """What real stores do to a recorded directory is done again elsewhere, byte for byte."""
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from penstock.replication.operations import Operation, decode
 from penstock.server.cluster.child_pipe import ChildPipe
 from penstock.server.cluster.follower_files import FollowerFiles
 from penstock.server.cluster.pipe import PipeEnded
+from penstock.server.cluster.position import LeaderPosition, PositionFile, Stored
 from penstock.server.cluster.recorder import PIECE_BYTES, RecordedDirectory, Recorder, put_whole
 from penstock.simulation.machine import disk as sim
 from penstock.storage.layout.files import File
@@ -25,12 +27,12 @@ FOLDER = "vhosts/one/persistent"
 class Bed:
     """A leader's directory, recorded, and a member that takes the entries."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: type[ChildPipe] = ChildPipe) -> None:
         self.root = folder / "leader"
         (self.root / "vhosts" / "one").mkdir(parents=True)
         ours, theirs = socket.socketpair()
         self.member = Member(theirs)
-        self.pipe = ChildPipe(ours)
+        self.pipe = kind(ours)
         self.recorder = Recorder(self.root, self.pipe)
         self.directory = RecordedDirectory(self.root / FOLDER, self.recorder, None)
 
@@ -215,3 +217,79 @@ def test_what_is_done_counts_when_everybody_is_through(bed: Bed) -> None:
     assert bed.member.done() < sent
     assert recorder.end() == sent
     wait_until(lambda: bed.member.done() == sent, "done")
+
+
+def leading(bed: Bed, epoch: int = 7, base: int = 100) -> PositionFile:
+    """Have the bed's broker lead, in an epoch of its own; what says how far its directory is."""
+    position = LeaderPosition(bed.root, epoch, base)
+    bed.recorder.position = position
+    return position.file
+
+
+class Looking(ChildPipe):
+    """Looks at the position whenever it says how far the directory is."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.root = Path()
+        self.told: list[tuple[Stored | None, int]] = []
+
+    def send_done(self, count: int) -> None:
+        self.told.append((PositionFile(self.root).read(), count))
+        super().send_done(count)
+
+
+def test_the_position_is_written_before_anybody_is_told_of_it(tmp_path: Path) -> None:
+    bed = Bed(tmp_path, Looking)
+    pipe = bed.pipe
+    assert isinstance(pipe, Looking)
+    pipe.root = bed.root
+    written = leading(bed)
+    for number in range(3):
+        with bed.recorder.working():
+            put_whole(bed.root / "CLEAN", bytes([number]), bed.recorder)
+    wait_until(lambda: bed.member.done() == pipe.sent, "done")
+    assert [count for _, count in pipe.told] == list(range(pipe.sent - 2, pipe.sent + 1))
+    assert [one for one, _ in pipe.told] == [Stored(7, 100 + count, True) for _, count in pipe.told]
+    written.close()
+    bed.close()
+
+
+def test_a_position_is_synced_only_where_somebody_waits_for_it(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = leading(bed)
+    file = bed.directory.create("one.log")
+    with bed.recorder.working():
+        file.sync()
+    synced: list[int] = []
+    real = os.fdatasync
+    monkeypatch.setattr(
+        "penstock.server.cluster.position.os.fdatasync", lambda fd: (synced.append(fd), real(fd))
+    )
+    with bed.recorder.working():
+        file.write(0, b"nobody waits for it")
+    assert synced == []
+    sent = bed.pipe.sent
+    assert PositionFile(bed.root).read() == Stored(7, 100 + sent, True)
+    with bed.recorder.working():
+        file.write(19, b", and now somebody does")
+        file.sync()
+    assert len([fd for fd in synced if fd == written._handle]) == 1
+    written.close()
+
+
+def test_a_position_that_cannot_be_written_ends_the_broker(bed: Bed) -> None:
+    written = leading(bed)
+    with bed.recorder.working():
+        put_whole(bed.root / "CLEAN", b"1", bed.recorder)
+    wait_until(lambda: bed.member.done() == bed.pipe.sent, "done")
+    before = bed.member.done()
+    written.close()
+    (bed.root / "cluster" / "position").unlink()
+    (bed.root / "cluster").rmdir()
+    (bed.root / "cluster").write_bytes(b"no folder")
+    with pytest.raises(PipeEnded, match="position"), bed.recorder.working():
+        put_whole(bed.root / "CLEAN", b"2", bed.recorder)
+    assert bed.member.done() == before
+    assert "position" in bed.pipe.ended
