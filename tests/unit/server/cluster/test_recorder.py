@@ -264,9 +264,12 @@ def test_a_position_is_synced_only_where_somebody_waits_for_it(
         file.sync()
     synced: list[int] = []
     real = os.fdatasync
-    monkeypatch.setattr(
-        "penstock.server.cluster.position.os.fdatasync", lambda fd: (synced.append(fd), real(fd))
-    )
+
+    def counted(fd: int) -> None:
+        synced.append(fd)
+        real(fd)
+
+    monkeypatch.setattr(os, "fdatasync", counted)
     with bed.recorder.working():
         file.write(0, b"nobody waits for it")
     assert synced == []
