@@ -9,7 +9,7 @@ from contextlib import suppress
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Final
 
 from penstock.base.errors import OperatorError
@@ -20,6 +20,8 @@ from penstock.server.cluster.position import PositionFile
 
 Place = tuple[int, int]
 """Epoch and number of an entry."""
+Item = tuple[Place, bytes] | Event
+"""An entry and its place, or somebody who waits until what was before it is safe."""
 LOOK: Final[tuple[Place, bytes]] = ((0, 0), b"")
 """Nothing to apply: look whether the directory is whole now."""
 
@@ -45,8 +47,10 @@ class Applier:
         self._is_whole = stored is not None and stored.is_whole
         self._at: Place = (0, 0) if stored is None else (stored.epoch, stored.seq)
         self._whole_at: Place | None = None
+        # Of whoever waits in `settle`.
+        self._settling: list[Event] = []
         # None: nothing comes behind it.
-        self._queue: SimpleQueue[tuple[Place, bytes] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Item | None] = SimpleQueue()
         self._queued_bytes = 0
         self._is_closing = False
         self._has_failed = False
@@ -72,15 +76,24 @@ class Applier:
         self._whole_at = (epoch, seq)
         self._queue.put(LOOK)
 
-    def close(self, *, must_sync: bool = False) -> None:
-        """Apply what is queued, then give everything back. must_sync: what the leader has not
-        synced is safe as well then. Raises: OSError, of that sync."""
+    def settle(self) -> bool:
+        """Wait, on another thread, until what is queued is applied and everything that was is safe,
+        what its leader had not synced as well. False: nothing is applied any more."""
+        settled = Event()
+        with self._counting:
+            if self._has_failed or self._is_closing:
+                return False
+            self._settling.append(settled)
+            self._queue.put(settled)
+        settled.wait()
+        return not self._has_failed
+
+    def close(self) -> None:
+        """Apply what is queued, then give everything back."""
         with self._counting:
             self._is_closing = True
             self._queue.put(None)
         self._thread.join()
-        if must_sync:
-            self._files.sync_written()
         self._files.close()
         self._position.close()
 
@@ -105,12 +118,17 @@ class Applier:
     def _becomes_whole(self) -> bool:
         return self._whole_at is not None and self._at >= self._whole_at
 
-    def _group(self, item: tuple[Place, bytes] | None) -> bool:
+    def _group(self, item: Item | None) -> bool:
         """Apply `item` and what is behind it by now; False when nothing comes any more."""
         must_sync = False
         count = 0
+        settled: list[Event] = []
         while item is not None:
-            place, entry = item
+            if isinstance(item, Event):
+                settled.append(item)
+                place, entry = LOOK
+            else:
+                place, entry = item
             if entry:
                 must_sync = self._apply(entry) or must_sync
                 self._at = place
@@ -126,11 +144,21 @@ class Applier:
             self._is_whole = True
             self._whole_at = None
             must_sync = True
+        elif settled:
+            self._files.sync_written()
+            must_sync = True
         elif count == 0:
             return item is not None
         self._position.write(*self._at, self._is_whole, must_sync)
         self._told(*self._at)
+        self._let_go(settled)
         return item is not None
+
+    def _let_go(self, settled: list[Event]) -> None:
+        for one in settled:
+            with self._counting:
+                self._settling.remove(one)
+            one.set()
 
     def _apply(self, entry: bytes) -> bool:
         """Whether somebody may wait for it to be safe."""
@@ -152,6 +180,7 @@ class Applier:
             # What it has is not known any more; the handles are given back all the same.
             self._files.close()
         self._failed(words)
+        self._let_go(self._settling[:])
 
     def _words(self, error: OSError) -> str:
         if error.errno in (ENOSPC, EDQUOT):

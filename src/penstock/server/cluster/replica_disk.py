@@ -4,6 +4,7 @@ node leads, and it is lent to the broker while this one does."""
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from errno import EIO
 from pathlib import Path
 from typing import Final
 
@@ -88,8 +89,17 @@ class ReplicaDisk:
         self.applier.whole_at(position.epoch, position.seq)
 
     def persist(self, number: int, state: MemberState) -> None:
-        """In order; `persisted` is called when it is on the disk."""
-        self._work(lambda: write_state(self.path, state), lambda: self.events.persisted(number))
+        """In order; `persisted` is called when it is on the disk. A state that says that the
+        directory is exactly at its position is written when everything there is safe: what the
+        leader has not synced may be lost with the power, and nobody would look for it any more."""
+        applier = self.applier if state.open_epoch == 0 else None
+
+        def write() -> None:
+            if applier is not None and not applier.settle():
+                raise OSError(EIO, "what was applied is not known to be safe")
+            write_state(self.path, state)
+
+        self._work(write, lambda: self.events.persisted(number))
 
     def _work(self, job: Callable[[], None], then: Callable[[], None]) -> None:
         def ended(fault: Exception | None) -> None:
@@ -123,10 +133,10 @@ class ReplicaDisk:
             self._apply_again()
             self._pump()
 
-    async def _shut_applier(self, *, must_sync: bool = False) -> None:
+    async def _shut_applier(self) -> None:
         applier, self.applier = self.applier, None
         if applier is not None:
-            await self.loop.run_in_executor(None, lambda: applier.close(must_sync=must_sync))
+            await self.loop.run_in_executor(None, applier.close)
 
     def lent_reached(self, position: Position) -> None:
         """The broker's own disk is at `position`, and it has written that down."""
@@ -165,8 +175,7 @@ class ReplicaDisk:
     async def close(self) -> None:
         """Finish what is under way and let go. Raises: OSError."""
         self.stop_copy()
-        # The state says by now that all of it is there, whatever becomes of the machine.
-        await self._shut_applier(must_sync=True)
+        await self._shut_applier()
         await self.loop.run_in_executor(None, self.worker.close)
         if self.directory is not None:
             self.directory.close()

@@ -3,7 +3,7 @@
 import errno
 import os
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -71,15 +71,44 @@ def test_it_is_told_when_data_and_position_are_safe(tmp_path: Path, synced: list
     assert at_tell == [["1.log", "position"]]
 
 
-def test_a_stop_in_order_syncs_what_the_leader_has_not(tmp_path: Path, synced: list[str]) -> None:
-    """Acknowledgements: the member's state says after such a stop that all of it is there."""
+def test_who_waits_until_all_is_safe_has_what_the_leader_did_not_sync(
+    tmp_path: Path, synced: list[str]
+) -> None:
+    """Acknowledgements: the member's state says after a stop in order that all of it is there."""
     follower = Follower(tmp_path)
     follower.put(1, encode(BEGIN))
     follower.put(2, encode([Operation(WRITE, LOG.replace(".log", ".acks"), 0, b"settled")]))
     follower.wait(2)
     assert "1.acks" not in synced
-    follower.applier.close(must_sync=True)
-    assert synced[-1] == "1.acks"
+    assert follower.applier.settle()
+    assert synced[-2:] == ["1.acks", "position"]
+    assert follower.applier.settle(), "again, with nothing to do"
+    follower.close()
+    assert not follower.applier.settle(), "nobody does it any more"
+
+
+def test_who_waits_until_all_is_safe_hears_when_it_never_will_be(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    goes_on = Event()
+    real = follower.applier._files.apply
+
+    def slow(one: Operation) -> None:
+        goes_on.wait()
+        real(one)
+
+    follower.applier._files.apply = slow  # type: ignore[method-assign]
+    damaged = bytearray(encode(BEGIN))
+    damaged[-1] ^= 1
+    follower.put(1, encode(BEGIN))
+    follower.put(2, bytes(damaged))
+    found: list[bool] = []
+    thread = Thread(target=lambda: found.append(follower.applier.settle()))
+    thread.start()
+    goes_on.set()
+    thread.join()
+    assert found == [False]
+    wait_until(lambda: follower.failed != "", "the failure")
+    follower.close()
 
 
 def test_applying_again_changes_nothing(tmp_path: Path) -> None:
