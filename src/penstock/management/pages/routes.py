@@ -223,7 +223,7 @@ def need_same_site(request: Request) -> None:
 
 
 def need_own(request: Request, session: Session, form: Form) -> None:
-    """Raises: HttpFault 403 for a form that was not made for this session."""
+    """Raises: HttpFault 403 for a form that was not made for the login that sends it."""
     need_same_site(request)
     if not session.is_own(form.get("csrf", "")):
         said = "this form is not from your session; load the page again and send it once more"

@@ -33,7 +33,7 @@ class Flash:
 
 @dataclass(slots=True)
 class Session:
-    """csrf: what every form of this session carries; until: monotonic seconds at which it ends,
+    """csrf: what every form of one login carries; until: monotonic seconds at which it ends,
     whatever happens; seen: of its last request; flashes: not shown yet, at most FLASHES_MAX."""
 
     user: str
@@ -54,7 +54,7 @@ class Session:
         return taken
 
     def is_own(self, csrf: str) -> bool:
-        """Whether a form was made for this session."""
+        """Whether a form was made for this login."""
         return compare_digest(self.csrf.encode(), csrf.encode("utf-8", "surrogateescape"))
 
 
