@@ -1,14 +1,19 @@
-"""Acknowledgements: slots of one size in a file beside each segment.
+"""Acknowledgements: slots of one size in a file beside each segment, which say as well how often
+messages came back.
 
 A slot speaks only of entries of its own segment, so one whose entry was lost in a crash can never
 meet a later message that got the same position (reliability F9). A lost slot is a redelivery.
 """
+
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.base.wire import BytesWriter, read_i64_be
 from penstock.storage.layout.format import (
     ACKS,
+    COUNT_BITS,
+    COUNT_MAX,
     HEADER_BYTES,
     SAFE,
     SLOT,
@@ -18,9 +23,24 @@ from penstock.storage.layout.format import (
 )
 from penstock.storage.layout.segment import Segment
 
+COUNTED_ONE_BY_ONE: Final = 64
+"""Of a message that came back this often some returns are not written any more."""
 
-def write_slot(segment: Segment, kind: i64, queue_id: i64, first: i64, last: i64) -> None:
-    """Put one slot into the next batch. kind, first, last: see storage/layout/format."""
+
+def is_written(count: i64) -> bool:
+    """Whether the `count`th return of a message is written: each one at first, then one in 2, one
+    in 4 and so on, so that a message that comes back for ever does not fill the disk, and what is
+    written is less than 1 in 32 below what it stands for."""
+    step: i64 = 1
+    while count >= step * COUNTED_ONE_BY_ONE:
+        step *= 2
+    return count % step == 0 and count <= COUNT_MAX
+
+
+def write_slot(
+    segment: Segment, kind: i64, queue_id: i64, first: i64, last: i64, count: i64 = 0
+) -> None:
+    """Put one slot into the next batch. kind, first, last, count: see storage/layout/format."""
     writer = segment.acks
     if writer is None:
         writer = BytesWriter()
@@ -28,7 +48,7 @@ def write_slot(segment: Segment, kind: i64, queue_id: i64, first: i64, last: i64
         if segment.acks_end == 0:
             writer.write(header(ACKS, int(segment.version), int(segment.number), segment.identity))
     offset: i64 = segment.acks_end + len(writer)
-    body: bytes = SLOT.pack(kind, queue_id, first, last)
+    body: bytes = SLOT.pack(kind << COUNT_BITS | count, queue_id, first, last)
     checksum: i64 = segment.extend(int(segment.seed), body)
     low: bytes = U32.pack(checksum ^ offset)
     writer.write(low)
@@ -36,15 +56,16 @@ def write_slot(segment: Segment, kind: i64, queue_id: i64, first: i64, last: i64
 
 
 class Slot:
-    """One acknowledgement that was read."""
+    """One acknowledgement that was read, or another slot."""
 
-    __slots__ = ("first", "kind", "last", "queue_id")
+    __slots__ = ("count", "first", "kind", "last", "queue_id")
 
-    def __init__(self, kind: i64, queue_id: i64, first: i64, last: i64) -> None:
+    def __init__(self, kind: i64, queue_id: i64, first: i64, last: i64, count: i64 = 0) -> None:
         self.kind: i64 = kind
         self.queue_id: i64 = queue_id
         self.first: i64 = first
         self.last: i64 = last
+        self.count: i64 = count
 
 
 def read_slots(segment: Segment, data: bytes) -> tuple[list[Slot], int]:
@@ -78,4 +99,6 @@ def slot_at(segment: Segment, data: bytes, at: i64) -> Slot | None:
     checksum: i64 = segment.extend(int(segment.seed), body)
     if U32.pack(checksum ^ at) != data[at : at + 4]:
         return None
-    return Slot(i64(body[0]), read_i64_be(body, 4), read_i64_be(body, 12), read_i64_be(body, 20))
+    count: i64 = int.from_bytes(body[1:4], "big")
+    first: i64 = read_i64_be(body, 12)
+    return Slot(i64(body[0]), read_i64_be(body, 4), first, read_i64_be(body, 20), count)

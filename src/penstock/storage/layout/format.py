@@ -21,10 +21,12 @@
       end         "PENSTEND" 8 | identity 8 | end of the records 8 | directory at 8 | tables 4 |
                   segment number 8, 0 in versions 1 and 2 | checksum of directory and end 4
 
-    slot 32       checksum 4 | kind 1 | 0 3 | queue 8 | first 8 | last 8
+    slot 32       checksum 4 | kind 1 | count 3 | queue 8 | first 8 | last 8
       SETTLED     positions first..last of the queue
       DELIVERED   all positions of the queue below last
       SAFE        queue 0, first 0: everything before the offset last of the log is on the disk
+      RETURNED    positions first..last of the queue came back to it count times, each of them;
+                  count is 0 in all other kinds. A release that does not know it passes it over
 
 A checksum covers everything of its part but itself and the mark, begins with the segment's random
 identity, and is XORed with the offset: blocks of another file, or of another place in this one,
@@ -81,6 +83,10 @@ OUTBOX_QUEUE_ID: Final = 1 << 61
 SETTLED: Final = 1
 DELIVERED: Final = 2
 SAFE: Final = 3
+RETURNED: Final = 4
+
+COUNT_BITS: Final = 24
+COUNT_MAX: Final = (1 << COUNT_BITS) - 1
 
 HEADER_BYTES: Final = 32
 DATA_AT: Final = 64
@@ -95,7 +101,7 @@ SLOT_BYTES: Final = 32
 HEADER: Final = struct.Struct(">8sBBHq8s")
 DIRECTORY_ROW: Final = struct.Struct(">qqqqqIII12x")
 END: Final = struct.Struct(">8s8sqqIq")
-SLOT: Final = struct.Struct(">BxxxQqq")
+SLOT: Final = struct.Struct(">IQqq")
 U32: Final = struct.Struct(">I")
 
 

@@ -9,14 +9,21 @@ from penstock.storage.layout.segment import Run
 class QueueIndex:
     """queue_id: 1.., never used again; runs: disjoint, ascending; tail: the run that grows, if any;
     next_position: above every position the queue ever had; delivered_below: all before it was
-    delivered at least once, delivered_written: what of that is on its way to the disk."""
+    delivered at least once, delivered_written: what of that is on its way to the disk; returned:
+    how often what counts came back, by position, as far as that is written (layout/acks);
+    back_first, back_last, back_count: the last of these, which have no slot yet, back_count 0 for
+    none."""
 
     __slots__ = (
+        "back_count",
+        "back_first",
+        "back_last",
         "delivered_below",
         "delivered_written",
         "is_dropped",
         "next_position",
         "queue_id",
+        "returned",
         "runs",
         "tail",
     )
@@ -28,6 +35,10 @@ class QueueIndex:
         self.next_position: i64 = 1
         self.delivered_below: i64 = 0
         self.delivered_written: i64 = 0
+        self.returned: dict[int, int] = {}
+        self.back_first: i64 = 0
+        self.back_last: i64 = 0
+        self.back_count: i64 = 0
         self.is_dropped = False
 
     def at(self, position: i64) -> i64:
@@ -50,6 +61,17 @@ class QueueIndex:
             return None
         run = self.runs[at]
         return run if position <= run.last else None
+
+    def forget_returned(self, first: i64, last: i64) -> None:
+        """What is at first..last will not come back any more."""
+        returned = self.returned
+        if last - first >= len(returned):
+            self.returned = {at: returned[at] for at in returned if not first <= at <= last}
+            return
+        position: i64 = first
+        while position <= last:
+            returned.pop(int(position), None)
+            position += 1
 
     def insert(self, run: Run) -> None:
         """Put `run` where it belongs. Its positions are in no other run, but may lie between those

@@ -54,7 +54,8 @@ class Batch(Job):
     syncs acknowledgements too, as one with syncs_acks does; ack_syncs: so many of their files at
     most that a batch without either syncs; owes_acks: some are not safe afterwards, is_in_round:
     among them such as had waited before (storage/log/handles); synced: what is safe afterwards, as
-    segments and offsets; publishes: that are in the log with it, see `holds`.
+    segments and offsets; counted: the same of acknowledgements that it syncs; publishes: that are
+    in the log with it, see `holds`.
 
     A run that found the disk full, or no handle to be had, may be run again: everything has its
     fixed place. Raises: SyncFailed once a sync has failed, at this and every later run.
@@ -64,6 +65,7 @@ class Batch(Job):
         "ack_syncs",
         "acks",
         "chunks",
+        "counted",
         "full",
         "handles",
         "is_in_round",
@@ -87,6 +89,7 @@ class Batch(Job):
         self.publishes = b""
         self.chunks: list[SegmentWrite] = []
         self.acks: list[AckDeed] = []
+        self.counted: list[tuple[Segment, int]] = []
         self.full: list[Segment] = []
         self.removals: list[Segment] = []
         self.synced: list[tuple[Segment, int]] = []
@@ -176,6 +179,8 @@ class Batch(Job):
             write_fully(file, deed.at, deed.data)
             if deed.live != UNSAID:
                 handles.roster.note(IS_ACKED, deed.number, 0, deed.live)
+        for segment, _ in self.counted:
+            handles.sync_acks_of(segment.number)
         if self.is_last or self.syncs_acks:
             handles.sync_acks()
         elif self.ack_syncs > 0:

@@ -253,6 +253,8 @@ class Compactor:
         self.log.append_copy(tail, position, found, body)
         new = tail.runs[-1]
         places[int(position)] = new
+        if index.returned:
+            self.log.copy_count(index, new.table.segment, position)
         copying.ends[new.table.segment] = int(new.table.segment.end)
 
     def _give_up(self, copying: Copying) -> None:
@@ -264,10 +266,13 @@ class Compactor:
         self.copying = None
 
     def is_safe(self, copying: Copying) -> bool:
-        """Whether everything that was copied would survive a loss of power."""
+        """Whether everything that was copied would survive a loss of power: messages, and how often
+        they came back."""
         for segment, end in copying.ends.items():
             safe_to: i64 = segment.written_to if self.log.is_scratch else segment.synced_to
-            if safe_to < end and not segment.is_gone:
+            if segment.is_gone:
+                continue
+            if safe_to < end or segment in self.log.copied_counts:
                 return False
         return True
 

@@ -191,6 +191,13 @@ class Handles:
                 del self.owed_acks[number]
         self.ack_round = due[most:]
 
+    def sync_acks_of(self, number: i64) -> None:
+        """Sync the acknowledgements of one segment, as `sync_acks` does. Raises: SyncFailed."""
+        self.is_directory_dirty = self.is_directory_dirty or self.has_loose_names
+        if int(number) in self.owed_acks:
+            self._sync_closed(acks_name(number))
+            del self.owed_acks[int(number)]
+
     def _sync_closed(self, name: str) -> None:
         try:
             file = self.directory.open(name)

@@ -21,7 +21,7 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.base.chance import Chance
 from penstock.base.limits import STORE_SEGMENT_BYTES
 from penstock.protocol.content import Message
-from penstock.storage.layout.acks import write_slot
+from penstock.storage.layout.acks import is_written, write_slot
 from penstock.storage.layout.checksum import LOG_VERSION
 from penstock.storage.layout.encoder import RecordEncoder
 from penstock.storage.layout.files import Directory
@@ -31,6 +31,7 @@ from penstock.storage.layout.format import (
     DELIVERED,
     IS_PERSISTENT,
     REF_BYTES,
+    RETURNED,
     SAFE,
     SETTLED,
     place_of,
@@ -52,7 +53,9 @@ SEGMENT_BYTES: Final = STORE_SEGMENT_BYTES.default
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageLog:
     """segment_bytes: where a segment is full, 1024..2**30; is_scratch: nothing in it has to
-    survive, so nothing is synced; spares_max: see storage/log/recycled. `storage.recovery.recover`
+    survive, so nothing is synced; spares_max: see storage/log/recycled; returning: queues with
+    returns that have no slot yet; copied_counts: up to where acknowledgements have returns that
+    were copied into them and are not known to be safe, by segment. `storage.recovery.recover`
     makes one from what is on the disk.
 
     Owner: one actor; every method is called on the loop. Jobs must be run in the order in which
@@ -66,6 +69,7 @@ class MessageLog:
         "chance",
         "chunk",
         "chunks",
+        "copied_counts",
         "dead",
         "encoder",
         "fresh",
@@ -76,6 +80,7 @@ class MessageLog:
         "next_number",
         "open_size",
         "queues",
+        "returning",
         "said",
         "segment_bytes",
         "segments",
@@ -99,6 +104,8 @@ class MessageLog:
         self.segments: dict[int, Segment] = {}
         self.touched: list[Run] = []
         self.marked: dict[QueueIndex, None] = {}
+        self.returning: dict[QueueIndex, None] = {}
+        self.copied_counts: dict[Segment, int] = {}
         self.acking: dict[Segment, None] = {}
         self.dead: list[Segment] = []
         self.fresh: dict[Segment, None] = {}
@@ -152,6 +159,8 @@ class MessageLog:
             if segment.copies is not None:
                 self._drop_copies(segment, index)
         self.marked.pop(index, None)
+        self.returning.pop(index, None)
+        index.returned = {}
         self.queues.pop(int(index.queue_id), None)
 
     def _drop_run(self, run: Run) -> None:
@@ -381,6 +390,8 @@ class MessageLog:
         assert run is not None and run.clear(position), "a position is settled once"
         segment = run.table.segment
         segment.live -= 1
+        if index.returned:
+            index.returned.pop(int(position), None)
         self._acknowledge(run, position, position)
         if segment.copies is not None:
             self._settle_copy(segment, index, position)
@@ -391,6 +402,8 @@ class MessageLog:
         """`settle` for positions first..last, all of which count."""
         position: i64 = first
         end: i64 = last
+        if index.returned:
+            index.forget_returned(first, last)
         while position <= end and not index.is_dropped:
             runs = index.runs
             run: Run | None = runs[0] if runs else None
@@ -437,6 +450,8 @@ class MessageLog:
             settled += gone
             if gone > 0:
                 self._acknowledge(run, begin, last)
+                if index.returned:
+                    index.forget_returned(begin, last)
             if run.live == 0:
                 self._ended(index, run)
         return int(settled)
@@ -472,12 +487,15 @@ class MessageLog:
         self.fresh = {}
 
     def _take_acks(self) -> list[AckDeed]:
-        """What was settled and delivered, for the next batch."""
+        """What was settled, delivered and returned, for the next batch."""
         for run in self.touched:
             if run.ack_first > 0:
                 self._write_ack(run)
         self.touched = []
         self._write_marks()
+        for index in self.returning:
+            self._write_returned(index)
+        self.returning = {}
         deeds: list[AckDeed] = []
         for segment in self.acking:
             writer = segment.acks
@@ -535,6 +553,67 @@ class MessageLog:
             index.delivered_written = index.delivered_below
         self.marked.clear()
 
+    def note_returned(self, index: QueueIndex, position: int, count: int) -> None:
+        """The message at `position`, which counts, has come back for the `count`th time."""
+        if index.is_dropped or not is_written(count):
+            return
+        index.returned[position] = count
+        if index.back_count == count and position == index.back_last + 1:
+            index.back_last = position
+            return
+        self._write_returned(index)
+        index.back_first = position
+        index.back_last = position
+        index.back_count = count
+        self.returning[index] = None
+
+    def _write_returned(self, index: QueueIndex) -> None:
+        """The last returns of `index` get their slots, one for each segment that they are in."""
+        count: i64 = index.back_count
+        index.back_count = 0
+        position: i64 = index.back_first
+        end: i64 = index.back_last
+        at: i64 = index.at(position)
+        if at < 0:
+            at = 0
+        while count > 0 and at < len(index.runs) and index.runs[at].first <= end:
+            run = index.runs[at]
+            at += 1
+            first = run.next_live(position)
+            last: i64 = run.last if run.last < end else end
+            if 0 <= first <= last:
+                self._write_count(run.table.segment, index.queue_id, first, last, count)
+
+    def _write_count(
+        self, segment: Segment, queue_id: i64, first: i64, last: i64, count: i64
+    ) -> None:
+        """Positions first..last, which are in `segment`, came back `count` times."""
+        if segment.is_gone:
+            return
+        write_slot(segment, RETURNED, queue_id, first, last, count)
+        self.acking[segment] = None
+        copies = None if segment.copies is None else segment.copies.get(int(queue_id))
+        if copies:
+            position: i64 = first
+            while position <= last:
+                run = copies.get(int(position))
+                if run is not None and run.has(position):
+                    self._write_count(run.table.segment, queue_id, position, position, count)
+                position += 1
+
+    def copy_count(self, index: QueueIndex, segment: Segment, position: i64) -> None:
+        """The message at `position` was copied into `segment`: how often it came back goes along,
+        and has to be safe before what it was copied from may go."""
+        count = index.returned.get(int(position))
+        if count is None:
+            return
+        write_slot(segment, RETURNED, index.queue_id, position, position, count)
+        self.acking[segment] = None
+        acks = segment.acks
+        assert acks is not None, "it has just got a slot"
+        if not self.is_scratch:
+            self.copied_counts[segment] = int(segment.acks_end + len(acks))
+
     def replace_runs(self, segment: Segment, copies: list[QueueIndex]) -> None:
         """What counted in `segment` is read from its copies from now on."""
         for run in segment.runs:
@@ -564,6 +643,7 @@ class MessageLog:
             self.chunks
             or self.touched
             or self.marked
+            or self.returning
             or self.acking
             or self.wants_ack_sync
             or self.ack_syncs > 0
@@ -597,6 +677,13 @@ class MessageLog:
             batch.ack_syncs = self.ack_syncs
             self.wants_ack_sync = False
             self.ack_syncs = 0
+            if self.wants_sync and self.copied_counts:
+                # A segment that they were in waits for this.
+                batch.counted = [
+                    (segment, int(segment.acks_end))
+                    for segment in self.copied_counts
+                    if not segment.is_gone
+                ]
         batch.chunks = self.chunks
         self._end_chunk()
         if self.dead:
@@ -620,6 +707,7 @@ class MessageLog:
         """Segments in which nothing counts are not written to any more, and lose their files."""
         for segment in self.dead:
             self.unsynced.pop(segment, None)
+            self.copied_counts.pop(segment, None)
             if segment.taken_to > 0:
                 batch.removals.append(segment)
             else:
@@ -635,6 +723,7 @@ class MessageLog:
             if segment.taken_to > 0 and segment not in busy:
                 self.dead.remove(segment)
                 self.unsynced.pop(segment, None)
+                self.copied_counts.pop(segment, None)
                 batch.removals.append(segment)
 
     def done(self, batch: Batch) -> None:
@@ -644,6 +733,9 @@ class MessageLog:
         for segment, end in batch.synced:
             segment.synced_to = end
             self.fresh[segment] = None
+        for segment, end in batch.counted:
+            if self.copied_counts.get(segment, 0) <= end:
+                self.copied_counts.pop(segment, None)
         for segment in batch.full:
             segment.is_sealed = True
             if not self.handles.is_lazy:

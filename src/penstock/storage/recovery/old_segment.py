@@ -15,6 +15,7 @@ from penstock.storage.layout.format import (
     END_BYTES,
     HEADER_BYTES,
     LOG,
+    RETURNED,
     SETTLED,
     SLOT_BYTES,
     acks_name,
@@ -33,10 +34,10 @@ from penstock.storage.recovery.headerless import Claims, claims_of
 class OldSegment:
     """segment: what it became; lost: (queue, position) of entries that were safe once; tops: for
     each live queue the highest position that the files speak of; delivered: the highest mark of
-    each; fleeting: what was only paged, and does not come back; set_aside: what is said of a file
-    that cannot be read, "" for none, claims: what it still tells; trusts_footers: what stands
-    behind a footer was safe when it was written; footer_at: where one began that was not
-    trusted."""
+    each; returned: how often what the segment has came back, by queue and position; fleeting: what
+    was only paged, and does not come back; set_aside: what is said of a file that cannot be read,
+    "" for none, claims: what it still tells; trusts_footers: what stands behind a footer was safe
+    when it was written; footer_at: where one began that was not trusted."""
 
     __slots__ = (
         "claims",
@@ -48,6 +49,7 @@ class OldSegment:
         "lost",
         "names",
         "number",
+        "returned",
         "segment",
         "set_aside",
         "settled",
@@ -70,6 +72,7 @@ class OldSegment:
         self.lost: list[tuple[int, int]] = []
         self.tops: dict[int, int] = {}
         self.delivered: dict[int, int] = {}
+        self.returned: dict[int, dict[int, int]] = {}
         self.ignored_acks = 0
         self.set_aside = ""
         self.claims = Claims()
@@ -195,6 +198,17 @@ class OldSegment:
                 cleared += _clear_range(run, int(slot.first), int(slot.last))
             if cleared == 0:
                 self.ignored_acks += 1
+        elif slot.kind == RETURNED:
+            self.tops[queue_id] = max(self.tops.get(queue_id, 0), int(slot.last))
+            for run in runs:
+                self._note_returned(slot, run, self.returned.setdefault(queue_id, {}))
+
+    def _note_returned(self, slot: Slot, run: Run, counts: dict[int, int]) -> None:
+        last = min(int(slot.last), int(run.last))
+        at = int(run.next_live(max(int(slot.first), int(run.first))))
+        while 0 <= at <= last:
+            counts[at] = max(counts.get(at, 0), int(slot.count))
+            at = int(run.next_live(at + 1))
 
     def count(self, lost: dict[int, int]) -> None:
         """Add what is lost and was not settled to `lost`, by queue."""

@@ -5,7 +5,8 @@
                           gets a footer, and a new segment is begun for what comes (F5, F6)
     a hole in the middle  the records behind it are found again; it is damage where everything was
                           safe once, and a torn write where it was not (F11, F13)
-    one entry twice       a crash while a segment was compacted: the newer copy counts
+    one entry twice       a crash while a segment was compacted: the newer copy counts; how often it
+                          came back, as far as either says, is written beside the newer one
     no acknowledgements   everything in the segment counts: redeliveries
     no header             the newest segment was just begun: nothing in it was safe; in any other,
                           or when a record says that something was, it is damage: set aside
@@ -37,6 +38,7 @@ from penstock.storage.layout.segment import Run, Segment
 from penstock.storage.layout.tables import rows_of
 from penstock.storage.log.log import MessageLog
 from penstock.storage.log.roster import IS_ACKED, IS_LOG, Entry
+from penstock.storage.recovery.counts import carry_counts
 from penstock.storage.recovery.old_segment import OldSegment
 
 
@@ -225,6 +227,7 @@ def recover(
             )
             index.delivered_written = index.delivered_below
     _mend(log, wrecks, report, directory)
+    carry_counts(log, wrecks, directory)
     for wreck in wrecks:
         if wreck.segment.live == 0 and _is_orphan(wreck, queue_id_known):
             _set_aside(wreck, directory, names)
