@@ -148,7 +148,7 @@ class PriorityQueue(ClassicQueue):
         back: list[Returned] = []
         for one in line.returned:
             entry = Entry(one.position, one.message, 0)
-            entry.deliveries = 1
+            entry.deliveries = self._returns(one.message)
             entry.is_ready = True
             self._begin(entry)
             self._entered(entry)
@@ -161,7 +161,7 @@ class PriorityQueue(ClassicQueue):
         while len(line.ring) > 0:
             entry = Entry(line.taken, line.take_front(), 0)
             if entry.position < line.redelivered_below:
-                entry.deliveries = 1
+                entry.deliveries = self._returns(entry.message)
             self._begin(entry)
             line.append(entry)
             self._entered(entry)
@@ -269,6 +269,12 @@ class PriorityQueue(ClassicQueue):
         if self.last is not None:
             self.last.name_entry(entry)
 
+    def _returns(self, message: Message) -> i64:
+        """How often `message`, which may have been delivered before the start, came back: once, or
+        as often as the log knows."""
+        known: i64 = self.sink.returns_of(message) if self.rules.is_counted else 0
+        return known if known > 1 else 1
+
     def _forget(self, position: i64) -> None:
         """What was at `position` is not here any more, ready or out."""
         if self.keys is not None:
@@ -334,7 +340,7 @@ class PriorityQueue(ClassicQueue):
     def _arrive(self, entry: Entry, is_redelivered: bool) -> None:
         """The message of `entry` has just come."""
         entry.nth = self.arrived_count
-        entry.deliveries = 1 if is_redelivered else 0
+        entry.deliveries = self._returns(entry.message) if is_redelivered else 0
         self._begin(entry)
         if entry.expires_ns != NEVER and entry.expires_ns < 1:
             # Dead since before the machine was started.
@@ -403,6 +409,8 @@ class PriorityQueue(ClassicQueue):
         if entry is None:
             # It was taken before the queue had rules.
             entry = Entry(position, message, level_of(message, self.rules.max_priority))
+            if self.rules.is_counted:
+                entry.deliveries = self.sink.returns_of(message)
         entry.message = message
         if entry.came_ns == UNBORN:
             self._begin(entry)
@@ -419,6 +427,8 @@ class PriorityQueue(ClassicQueue):
             self._forget(position)
             self.sink.dropped(message, REASON_DELIVERY_LIMIT)
             return
+        if self.rules.is_counted:
+            self.sink.came_back(message, entry.deliveries)
         known = None
         if self.last is not None and entry.key != "":
             known = self.last.by_key.get(entry.key)
@@ -797,7 +807,7 @@ class PriorityQueue(ClassicQueue):
             entry.is_uneven = position < level.mixed_below
             self.lifetimes.recall(entry, mark, came_ns)
             if position < line.redelivered_below:
-                entry.deliveries = 1
+                entry.deliveries = self._returns(message)
             line.append(entry)
             self._entered(entry)
             if position >= level.sized_from:

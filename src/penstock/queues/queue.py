@@ -35,6 +35,14 @@ class DropSink:
         """`message` has left the queue for `reason` (rules.REASON_*)."""
         raise NotImplementedError
 
+    def came_back(self, message: Message, count: i64) -> None:
+        """`message`, of a queue that counts it, has come back for the `count`th time."""
+
+    def returns_of(self, message: Message) -> i64:
+        """How often `message`, which a log has, came back, as far as that is known beside it; at
+        most as often as it did."""
+        return 0
+
     def room(self, reason: i64) -> i64:
         """How many messages it takes for `reason` just now, 0.. ; those that only expire stay in
         the queue while there is none, and the queue is woken when there is some again."""

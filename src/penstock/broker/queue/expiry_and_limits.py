@@ -498,6 +498,14 @@ class ExpiryAndLimits(QueueLimits):
             message.left()
         message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
 
+    def came_back(self, message: Message, count: i64) -> None:
+        if self.actor.durability is not None:
+            self.actor.durability.came_back(message, count)
+
+    def returns_of(self, message: Message) -> i64:
+        durability = self.actor.durability
+        return 0 if durability is None else durability.returns_of(message)
+
     def room(self, reason: i64) -> i64:
         if self.dead_letters is None:
             return EVERYTHING

@@ -65,6 +65,13 @@ class QueueDurability:
         """`message` has left the queue for good. Only for those with a place in the log."""
         raise NotImplementedError
 
+    def came_back(self, message: Message, count: i64) -> None:
+        """`message` has come back for the `count`th time: as after a start it is to be known."""
+
+    def returns_of(self, message: Message) -> i64:
+        """How often `message` came back, as far as the log knows."""
+        return 0
+
     def left_all(self, deliveries: list[Delivery], first: i64, end: i64) -> None:
         """What `deliveries` first..end-1 brought has left the queue for good, as far as it has a
         place in the log."""

@@ -231,6 +231,21 @@ class StoreDurability(QueueDurability):
             self.store.log.settle(self.index, position)
             self.store.has_settled()
 
+    def came_back(self, message: Message, count: i64) -> None:
+        position: i64 = self._position(message)
+        if position > 0 and self.is_lasting:
+            self.store.log.note_returned(self.index, int(position), int(count))
+            self.store.has_settled()
+
+    def returns_of(self, message: Message) -> i64:
+        returned = self.index.returned
+        return returned.get(int(self._position(message)), 0) if returned else 0
+
+    def _position(self, message: Message) -> i64:
+        """Of `message` in the log, 0 for none."""
+        stored = message.stored
+        return stored.position_in(self.index.queue_id) if isinstance(stored, Stored) else 0
+
     def left_all(self, deliveries: list[Delivery], first: i64, end: i64) -> None:
         held = self.held
         queue_id: i64 = self.index.queue_id
@@ -274,11 +289,9 @@ class StoreDurability(QueueDurability):
         """`messages` have been delivered and came back: they are redelivered after a restart."""
         last: i64 = 0
         for message in messages:
-            stored = message.stored
-            if isinstance(stored, Stored):
-                position: i64 = stored.position_in(self.index.queue_id)
-                if position > last:
-                    last = position
+            position: i64 = self._position(message)
+            if position > last:
+                last = position
         if last > 0:
             self.store.log.note_delivered(self.index, int(last + 1))
 
