@@ -108,11 +108,10 @@ def check_frame(kind: int, size: int, bound: int = CLUSTER_LINK_FRAME_BYTES.defa
         raise LinkFault(f"sends a frame of {size + 1} bytes, and {bound} are allowed")
 
 
-def read_head(head: bytes, *, is_welcome: bool) -> tuple[int, int]:
-    """Kind, and bytes of the payload. is_welcome: HELLO is over. Raises: LinkFault."""
+def read_head(head: bytes | bytearray) -> tuple[int, int]:
+    """Kind, and bytes of the payload, of the first frame. Raises: LinkFault."""
     follows, kind = HEAD.unpack(head)
-    bound = CLUSTER_LINK_FRAME_BYTES.default if is_welcome else HELLO_BYTES
-    check_frame(kind, follows - 1, bound)
+    check_frame(kind, follows - 1, HELLO_BYTES)
     return kind, follows - 1
 
 

@@ -15,7 +15,6 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CLUSTER_LINK_BYTES, CLUSTER_LINK_SILENCE_MS
 from penstock.server.cluster.admission import Self
-from penstock.server.cluster.frame_reader import FrameReader
 from penstock.server.cluster.link_frames import (
     BEAT,
     FORWARD,
@@ -26,13 +25,13 @@ from penstock.server.cluster.link_frames import (
     TAKEN,
     Hello,
     LinkFault,
-    check_frame,
     frame,
 )
-from penstock.server.cluster.link_io import Client, LinkConnection, LinkReader, dial, greet
-from penstock.server.cluster.link_tls import HANDSHAKE_S, LinkTls, dial_words
+from penstock.server.cluster.link_io import Client, LinkConnection, dial, greet
+from penstock.server.cluster.link_tls import LinkTls, dial_words
 from penstock.server.cluster.member_events import LinkEvents
 from penstock.server.net.listener import open_socket
+from penstock.server.net.tls import TlsSession
 
 RETRY_MIN_S: Final = 0.05
 RETRY_MAX_S: Final = 1.0
@@ -89,9 +88,9 @@ class Peer:
         connection = self.connection
         if not self.waiting or connection is None:
             return
-        if connection.writer.transport.get_write_buffer_size() == 0:
+        if connection.unsent == 0:
             data = self._next()
-            connection.writer.write(data)
+            connection.write_frames(data)
             self.waiting_bytes -= len(data)
         if self.waiting:
             self.wake.set()
@@ -172,21 +171,18 @@ class Peer:
             wake.clear()
             while self.waiting:
                 data = self._next()
-                connection.writer.write(data)
+                connection.write_frames(data)
                 await connection.drain()
                 self.waiting_bytes -= len(data)
             await wake.wait()
 
     async def _read(self, connection: LinkConnection) -> None:
-        frames = FrameReader(check_frame)
-
-        def take(data: bytes) -> None:
+        def take(kind: int, payload: bytes) -> None:
             self.heard_at = time.monotonic()
-            for kind, payload in frames.feed(data):
-                if kind != BEAT and self.connection is connection:
-                    self.links.events.received(self.name, kind, payload)
+            if kind != BEAT and self.connection is connection:
+                self.links.events.received(self.name, kind, payload)
 
-        await connection.reader.pass_on(take)
+        await connection.pass_on(take)
 
     async def _beat(self) -> None:
         while True:
@@ -220,19 +216,14 @@ class Links:
         self.known: dict[str, str] = {}
         self.peers: dict[str, Peer] = {}
         self.server: asyncio.Server | None = None
-        self.open: set[LinkConnection] = set()
+        self.open: dict[asyncio.Task[None], LinkConnection] = {}
         self.refusals: set[str] = set()
 
     async def listen(self, host: str, port: int) -> int:
         """The port. Raises: OperatorError."""
         sock = open_socket(host, port)
         loop = asyncio.get_running_loop()
-        self.server = await loop.create_server(
-            lambda: asyncio.StreamReaderProtocol(LinkReader(), self._accepted, loop=loop),
-            sock=sock,
-            ssl=None if self.tls is None else self.tls.accepting,
-            ssl_handshake_timeout=None if self.tls is None else HANDSHAKE_S,
-        )
+        self.server = await loop.create_server(self._incoming, sock=sock)
         return int(sock.getsockname()[1])
 
     def set_peers(self, addresses: dict[str, str]) -> None:
@@ -307,10 +298,16 @@ class Links:
         if peer is not None and peer.connection is not None:
             peer.connection.abort()
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert isinstance(reader, LinkReader), "the server makes no others"
-        connection = LinkConnection(reader, writer)
-        self.open.add(connection)
+    def _incoming(self) -> LinkConnection:
+        tls = None if self.tls is None else TlsSession(self.tls.accepting)
+        return LinkConnection(tls, self._came)
+
+    def _came(self, connection: LinkConnection) -> None:
+        task = asyncio.create_task(self._accepted(connection))
+        self.open[task] = connection
+        task.add_done_callback(self.open.pop)
+
+    async def _accepted(self, connection: LinkConnection) -> None:
         try:
             hello = await greet(connection, self.me, self.known)
             peer = self.peers.get(hello.name)
@@ -325,7 +322,6 @@ class Links:
             # It is gone, which whoever waits for it hears from its own link.
             return
         finally:
-            self.open.discard(connection)
             connection.abort()
 
     def _refused(self, words: str) -> None:
@@ -340,7 +336,7 @@ class Links:
             peer.stop()
         if self.server is not None:
             self.server.close()
-        for connection in list(self.open):
+        for connection in self.open.values():
             connection.abort()
         await asyncio.gather(*(peer.task for peer in self.peers.values()), return_exceptions=True)
 

@@ -45,17 +45,18 @@ class TlsFault(Exception):
 
 
 class TlsSession:
-    """One client's TLS, beginning with the handshake. Not thread-safe: the handshake may be made by
+    """One peer's TLS, beginning with the handshake. Not thread-safe: the handshake may be made by
     another thread, one step at a time, and nothing else touches the session meanwhile.
 
-    is_ended: the client has said that no content follows (close_notify)."""
+    is_ended: the peer has said that no content follows (close_notify)."""
 
     __slots__ = ("_incoming", "_outgoing", "_session", "_silent_bytes", "is_ended")
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext, *, is_server: bool = True) -> None:
+        """is_server: the peer has dialled."""
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._session = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._session = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
         self._silent_bytes = 0
         self.is_ended = False
 
@@ -93,6 +94,9 @@ class TlsSession:
                     self.is_ended = True
                     break
                 parts.append(part)
+                if self._incoming.pending == 0 and self._session.pending() == 0:
+                    # Another read would only say, by an exception, that it wants more.
+                    break
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
@@ -126,9 +130,13 @@ class TlsSession:
             self._session.unwrap()
         return self._outgoing.read()
 
+    def certificate(self) -> Mapping[str, Any]:
+        """The peer's, as ssl shows it; empty if it has shown none."""
+        return dict(self._session.getpeercert() or {})
+
     def peer(self, user_from: str) -> TlsPeer:
         """What the handshake has found out. user_from: COMMON_NAME and the like."""
-        certificate: dict[str, Any] = dict(self._session.getpeercert() or {})
+        certificate = self.certificate()
         cipher = self._session.cipher()
         return TlsPeer(
             self._session.version() or "",

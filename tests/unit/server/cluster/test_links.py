@@ -14,6 +14,7 @@ from penstock.cli.certificates import make_authority, make_node
 from penstock.server.cluster.admission import Self
 from penstock.server.cluster.frame_reader import FrameReader
 from penstock.server.cluster.link_frames import (
+    HELLO,
     HELLO_BYTES,
     MESSAGE,
     Hello,
@@ -24,10 +25,11 @@ from penstock.server.cluster.link_frames import (
     read_head,
     unpacked,
 )
-from penstock.server.cluster.link_io import LinkConnection, LinkReader, split_address
+from penstock.server.cluster.link_io import READER_BYTES, LinkConnection, split_address
 from penstock.server.cluster.link_tls import LinkTls, load_tls
 from penstock.server.cluster.links import Links
 from penstock.server.cluster.member_events import LinkEvents
+from penstock.server.net.tls import TlsSession
 from tests.unit.server.wire import until
 
 
@@ -170,7 +172,7 @@ async def test_a_peer_that_takes_nothing_is_cut_off_and_holds_nobody(tmp_path: P
     await until(lambda: all(len(end.book.up) == 2 for end in (a, b, c)))
     link = b.links.peers["a"].connection
     assert link is not None
-    link.reader._transport.pause_reading()  # type: ignore[attr-defined]  # as a stopped process
+    link._pause(is_paused=True)  # as a stopped process
     piece = bytes(8_000_000)
     sent = 0
     while a.links.send("b", MESSAGE, piece):
@@ -185,14 +187,13 @@ async def test_a_peer_that_takes_nothing_is_cut_off_and_holds_nobody(tmp_path: P
 
 
 def test_frames_have_bounds() -> None:
-    kind, size = read_head(frame(MESSAGE, b"abc")[:5], is_welcome=False)
-    assert (kind, size) == (MESSAGE, 3)
-    for bound, is_welcome in ((HELLO_BYTES, False), (CLUSTER_LINK_FRAME_BYTES.default, True)):
-        head = (bound + 1).to_bytes(4, "big") + b"\x07"
-        with pytest.raises(LinkFault, match="are allowed"):
-            read_head(head, is_welcome=is_welcome)
+    assert read_head(frame(MESSAGE, b"abc")[:5]) == (MESSAGE, 3)
+    with pytest.raises(LinkFault, match="are allowed"):
+        read_head((HELLO_BYTES + 1).to_bytes(4, "big") + b"\x07")
+    with pytest.raises(LinkFault, match="are allowed"):
+        check_frame(MESSAGE, CLUSTER_LINK_FRAME_BYTES.default)
     with pytest.raises(LinkFault):
-        read_head(bytes(5), is_welcome=True)
+        read_head(bytes(5))
     assert unpacked(packed(7, b"x")) == (7, b"x")
     with pytest.raises(LinkFault, match="without a number"):
         unpacked(b"abc")
@@ -230,35 +231,116 @@ def test_frames_are_cut_wherever_reads_end() -> None:
         FrameReader(check_frame).feed(data + bytes(5))
 
 
-async def test_what_came_before_a_stream_is_passed_on_is_taken_first() -> None:
-    reader = LinkReader()
-    reader.feed_data(frame(MESSAGE, b"hello") + b"be")
-    assert await reader.readexactly(10) == frame(MESSAGE, b"hello")
-    reader.unread -= 10
+async def pair(tls: tuple[LinkTls, LinkTls] | None) -> tuple[LinkConnection, LinkConnection]:
+    """Whoever has dialled, and whoever was: a connection that nobody has greeted."""
+    loop = asyncio.get_running_loop()
+    came: asyncio.Future[LinkConnection] = loop.create_future()
+    theirs = None if tls is None else TlsSession(tls[1].accepting)
+    server = await loop.create_server(
+        lambda: LinkConnection(theirs, came.set_result), "127.0.0.1", 0
+    )
+    ours = None if tls is None else TlsSession(tls[0].dialling, is_server=False)
+    dialled = LinkConnection(ours)
+    await loop.create_connection(lambda: dialled, *server.sockets[0].getsockname())
+    server.close()
+    return dialled, await came
+
+
+async def gone(*links: LinkConnection) -> None:
+    for link in links:
+        link.abort()
+    await until(lambda: all(link._is_lost for link in links))
+
+
+@pytest.fixture(params=["plain", "tls"])
+def tls(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[LinkTls, LinkTls] | None:
+    if request.param == "plain":
+        return None
+    of = certificates(tmp_path, "a", "b")
+    return of("a"), of("b")
+
+
+async def test_what_is_behind_the_first_frame_waits_and_is_passed_on_in_its_order(
+    tls: tuple[LinkTls, LinkTls] | None,
+) -> None:
+    a, b = await pair(tls)
+    a.write_frames(frame(HELLO, b"hello") + frame(MESSAGE, b"1") + frame(MESSAGE, b"2"))
+    a.write(MESSAGE, bytes(1_000_000))
+    assert await b.first() == (HELLO, b"hello")
+    assert b.certified == (None if tls is None else "a")
+    b.go_on()
+    assert await b.read() == (MESSAGE, b"1")
     taken: list[bytes] = []
-    passing = asyncio.create_task(reader.pass_on(taken.append))
-    await asyncio.sleep(0)
-    reader.feed_data(b"hind")
-    assert b"".join(taken) == b"behind", "at once, without another turn of the loop"
-    reader.feed_eof()
-    await passing
+    passing = asyncio.create_task(b.pass_on(lambda kind, payload: taken.append(payload)))
+    await until(lambda: len(taken) == 2)
+    a.write(MESSAGE, b"3")
+    await until(lambda: len(taken) == 3)
+    assert taken == [b"2", bytes(1_000_000), b"3"]
+    a.abort()
+    with pytest.raises((EOFError, OSError)):
+        await passing
+    await gone(a, b)
 
 
-async def test_a_fault_in_what_was_taken_ends_a_passed_on_stream() -> None:
-    reader = LinkReader()
+async def test_a_stranger_may_not_send_much_before_he_is_known() -> None:
+    a, b = await pair(None)
+    a.write(HELLO, bytes(HELLO_BYTES))
+    with pytest.raises(LinkFault, match="are allowed"):
+        await b.first()
+    await gone(a, b)
+    a, b = await pair(None)
+    a.write(HELLO, b"hello")
+    for _ in range(32):
+        a.write(MESSAGE, bytes(1_000_000))
+    await asyncio.sleep(0.05)
+    assert a.unsent > 16_000_000, "it is not read"
+    await gone(a, b)
+
+
+async def test_frames_that_nobody_reads_stop_the_socket(
+    tls: tuple[LinkTls, LinkTls] | None,
+) -> None:
+    a, b = await pair(tls)
+    a.write(HELLO)
+    await b.first()
+    b.go_on()
+    for number in range(320):
+        a.write(MESSAGE, number.to_bytes(2, "big") * 50_000)
+    await until(lambda: b.unread > 2 * READER_BYTES)
+    await asyncio.sleep(0.05)
+    assert b.unread < 4 * READER_BYTES and a.unsent > 16_000_000
+    for number in range(320):
+        assert await b.read() == (MESSAGE, number.to_bytes(2, "big") * 50_000)
+    await a.drain()
+    a.write(MESSAGE, b"last")
+    a.close()
+    assert await b.read() == (MESSAGE, b"last"), "what came before the end is read"
+    with pytest.raises(EOFError):
+        await b.read()
+    await gone(a, b)
+    with pytest.raises(OSError):
+        await b.drain()
+
+
+async def test_a_fault_in_what_was_taken_ends_a_connection() -> None:
+    a, b = await pair(None)
+    a.write(HELLO)
+    await b.first()
+    b.go_on()
     taken: list[bytes] = []
 
-    def take(data: bytes) -> None:
-        taken.append(data)
+    def take(kind: int, payload: bytes) -> None:
+        taken.append(payload)
         raise LinkFault("sends junk")
 
-    passing = asyncio.create_task(reader.pass_on(take))
-    await asyncio.sleep(0)
-    reader.feed_data(b"1")
-    reader.feed_data(b"2")
+    passing = asyncio.create_task(b.pass_on(take))
+    a.write_frames(frame(MESSAGE, b"1") + frame(MESSAGE, b"2"))
     with pytest.raises(LinkFault, match="junk"):
         await passing
+    a.write(MESSAGE, b"3")
+    await asyncio.sleep(0.05)
     assert taken == [b"1"]
+    await gone(a, b)
 
 
 async def test_frames_that_are_queued_leave_with_the_next_flush_in_their_order() -> None:
@@ -270,7 +352,8 @@ async def test_frames_that_are_queued_leave_with_the_next_flush_in_their_order()
     for end, name in ((a, "b"), (b, "a")):
         link = end.links.peers[name].connection
         assert link is not None
-        sock = link.writer.get_extra_info("socket")
+        assert link._transport is not None
+        sock = link._transport.get_extra_info("socket")
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "none waits for another"
     assert len(peer.waiting) == 2 and not a.links.queue("nobody", MESSAGE)
     assert a.links.send("b", MESSAGE, b"3")
