@@ -98,10 +98,11 @@ class LoggedRelay(Relay):
     def new_bed(self) -> Bed:
         return LeadersBed()
 
-    def lead(self, jobs: int) -> None:
+    def lead(self, jobs: int, *, is_stopped: bool = False) -> None:
         """The broker dies when so many more jobs of its disk are done, and another one leads, which
-        may die before it has been told everything."""
-        self.lose(jobs)
+        may die before it has been told everything. is_stopped: in order, it ends its connections
+        first."""
+        self.lose(jobs, is_stopped=is_stopped)
         while self.chance.random() < 0.3:
             self.ask(self.answer())
             for _ in range(self.chance.randrange(4)):
@@ -110,8 +111,10 @@ class LoggedRelay(Relay):
         self.go_on(self.answer())
         assert self.kept.is_attached
 
-    def lose(self, jobs: int) -> None:
+    def lose(self, jobs: int, *, is_stopped: bool = False) -> None:
         self.cut()
+        if is_stopped:
+            self.behind.hang_up()
         self.bed.work(jobs)
         self.keep()
         self.kept.lost()
@@ -168,9 +171,11 @@ def play(seed: int) -> int:
 
     for _ in range(60):
         one = publishers[chance.choice((1, 2))]
-        match chance.randrange(8):
+        match chance.randrange(9):
             case 0:
                 relay.lead(chance.randrange(4))
+            case 8:
+                relay.lead(chance.choice((1, 1 << 30)), is_stopped=True)
             case 1 | 2:
                 relay.bed.work(chance.randrange(1, 3))
             case 3:

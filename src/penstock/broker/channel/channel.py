@@ -856,7 +856,7 @@ class Channel(LaneReceiver):
         self._unstall()
         self.publisher.close()
         self.answer_publishes()
-        self.publisher.confirms = None
+        self.publisher.tell_nobody()
         self.inbox.clear()
         self.parking.clear_entrance()
         self.transaction = None

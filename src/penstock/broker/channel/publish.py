@@ -130,9 +130,10 @@ class Publisher(Answerable):
     publish for several queues; is_waiting: the next publish has no place; work: done for routes and
     copies and not yet counted, WORK_OF_ONE for what an ordinary publish takes; forced: publishes
     that went past a closed hop because a forced one stood behind them; give_back: writes a
-    basic.return; reference: of a forwarded client's channel, else b""; answering, times: where
-    confirms are written, and counted; spread: the publish that is on its way to many queues; wires:
-    hops that may still be made in this turn, below 0 when the next publish needs more turns.
+    basic.return; reference: of a forwarded client's channel, else b""; unheard: its confirms when
+    the channel has ended; answering, times: where confirms are written, and counted; spread: the
+    publish that is on its way to many queues; wires: hops that may still be made in this turn,
+    below 0 when the next publish needs more turns.
     """
 
     __deletable__ = ("channel",)
@@ -159,6 +160,7 @@ class Publisher(Answerable):
         "spread",
         "strategy",
         "times",
+        "unheard",
         "unroutable_count",
         "vhost",
         "way",
@@ -203,6 +205,7 @@ class Publisher(Answerable):
         self.wires: i64 = 0
         self.confirms: Confirms | None = None
         self.reference = b""
+        self.unheard: Confirms | None = None
         self.publish_count: i64 = 0
         self.return_count: i64 = 0
         self.unroutable_count: i64 = 0
@@ -791,27 +794,30 @@ class Publisher(Answerable):
         self.times.queued(self.channel.line.turn_ns)
         self.output.note_answering(self.answering)
 
+    def tell_nobody(self) -> None:
+        """The channel has ended, and nobody is told of confirms any more. The log of a cluster is
+        still told of what is on its way to a store, which the client's node may send again."""
+        if self.reference:
+            self.unheard = self.confirms
+        self.confirms = None
+
     def accepted(self, messages: list[Message], count: i64) -> None:
-        confirms = self.confirms
+        confirms = self.unheard if self.confirms is None else self.confirms
         if confirms is not None:
             confirms.accept_all(messages, count)
-            if confirms.is_dirty:
+            if confirms.is_dirty and confirms is self.confirms:
                 self.must_answer()
 
     def written(self, messages: list[Message], publishes: WholePublishes) -> None:
-        if self.reference and self.confirms is not None:
-            publishes.add(self.reference, self.confirms, messages)
+        confirms = self.unheard if self.confirms is None else self.confirms
+        if self.reference and confirms is not None:
+            publishes.add(self.reference, confirms, messages)
 
     def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
         self.times.synced(queued_ns, joined_ns, sent_ns, done_ns)
 
     def refused(self, messages: list[Message]) -> None:
-        confirms = self.confirms
-        if confirms is not None:
-            for message in messages:
-                if message.sequence >= 0:
-                    confirms.refuse(i64(message.sequence))
-            self.must_answer()
+        self.lost([message.sequence for message in messages if message.sequence >= 0])
 
     def lost(self, sequences: list[int]) -> None:
         confirms = self.confirms
