@@ -51,7 +51,7 @@ class LeadersBed(Bed):
         super().__init__()
         self.disk = LeadersDisk()
         self.files = Entries()
-        give_store(self.broker, self.disk, self.files, SEGMENT_BYTES)
+        self.store = give_store(self.broker, self.disk, self.files, SEGMENT_BYTES)
         admin = self.connect("admin")
         admin.call(1, m.ExchangeDeclare("all", "fanout", durable=True), m.ExchangeDeclareOk)
         for name in QUEUES:
@@ -69,6 +69,13 @@ class LeadersBed(Bed):
         while jobs > 0 and self.disk.work(1):
             self.run()
             jobs -= 1
+
+    def stop(self) -> None:
+        """As a broker does in order when its clients are gone: nobody has a turn any more, and what
+        the store has is written."""
+        while self.store.batch is not None:
+            self.disk.work(1)
+        self.store.last_batch().run()
 
     def rows(self) -> dict[str, list[bytes]]:
         """What is on the disk, by queue."""
@@ -101,7 +108,7 @@ class LoggedRelay(Relay):
     def lead(self, jobs: int, *, is_stopped: bool = False) -> None:
         """The broker dies when so many more jobs of its disk are done, and another one leads, which
         may die before it has been told everything. is_stopped: in order, it ends its connections
-        first."""
+        before, and writes the rest."""
         self.lose(jobs, is_stopped=is_stopped)
         while self.chance.random() < 0.3:
             self.ask(self.answer())
@@ -116,6 +123,8 @@ class LoggedRelay(Relay):
         if is_stopped:
             self.behind.hang_up()
         self.bed.work(jobs)
+        if is_stopped:
+            self.bed.stop()
         self.keep()
         self.kept.lost()
         self.bed = LeadersBed()
@@ -175,7 +184,7 @@ def play(seed: int) -> int:
             case 0:
                 relay.lead(chance.randrange(4))
             case 8:
-                relay.lead(chance.choice((1, 1 << 30)), is_stopped=True)
+                relay.lead(chance.choice((0, 1, 1 << 30)), is_stopped=True)
             case 1 | 2:
                 relay.bed.work(chance.randrange(1, 3))
             case 3:

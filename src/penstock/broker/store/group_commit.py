@@ -391,18 +391,20 @@ class GroupCommit(Actor):
         if self.line.is_accounting:
             self.time.enter(self.rest_state(), now_ns)
         self.submitted(batch)
-        if self.keeps_publishes:
-            batch.holds(self._whole_publishes(requests))
+        self.say_whole(batch, requests)
         self.disk.submit(batch, self.client)
         return []
 
-    def _whole_publishes(self, requests: list[WriteRequest]) -> bytes:
-        """Those of forwarded clients that are in the log as a whole with these requests."""
+    def say_whole(self, batch: Job, requests: list[WriteRequest]) -> None:
+        """Tell `batch` which publishes of forwarded clients are in the log as a whole with these
+        requests, which it writes."""
+        if not self.keeps_publishes:
+            return
         publishes = WholePublishes()
         for request in requests:
             if request.answerable is not None:
                 request.answerable.written(request.messages, publishes)
-        return publishes.encoded()
+        batch.holds(publishes.encoded())
 
     def requests(self) -> list[WriteRequest]:
         """Everything that was offered and is not answered yet, for whoever counts it."""

@@ -351,7 +351,9 @@ class StoreActor(GroupCommit):
     def last_batch(self) -> Batch:
         """Everything that is still here, at a clean stop, when no batch is under way."""
         self.take_all()
-        return self.log.take_last_batch()
+        batch = self.log.take_last_batch()
+        self.say_whole(batch, self.open)
+        return batch
 
     # -- the disk --------------------------------------------------------------------------------
 

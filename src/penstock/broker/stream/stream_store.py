@@ -211,6 +211,7 @@ class StreamStore(GroupCommit):
             self.changed.pop(lane.log, None)
         for log in self.changed:
             log.take(batch)
+        self.say_whole(batch, self.open)
         return batch
 
     # -- the disk --------------------------------------------------------------------------------
