@@ -203,9 +203,21 @@ def follow(writer: Writer, directory: Path, begin: int) -> None:
     assert PositionFile(directory).read() == Stored(EPOCH, end, True)
 
 
+def differences(writer: Writer, directory: Path) -> list[str]:
+    """Files, folders and tables that are not as the leader's. Names only: where CI is set, pytest
+    would look for what two dictionaries of files have in common byte by byte, for minutes."""
+    found: list[str] = []
+    for here, there in (
+        (contents(directory), contents(writer.root)),
+        (rows(directory / DATABASE), rows(writer.root / DATABASE)),
+    ):
+        names = sorted({*here, *there})
+        found += [name for name in names if here.get(name) != there.get(name)]
+    return found
+
+
 def check_same(writer: Writer, directory: Path) -> None:
-    assert contents(directory) == contents(writer.root)
-    assert rows(directory / DATABASE) == rows(writer.root / DATABASE)
+    assert differences(writer, directory) == []
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -293,10 +305,7 @@ def test_a_bug_of_the_copy_is_found(tmp_path: Path) -> None:
         position.write(EPOCH, writer.pipe.sent, False)
         position.close()
         follow(writer, directory, writer.pipe.sent)
-        try:
-            check_same(writer, directory)
-        except AssertionError:
-            found += 1
+        found += bool(differences(writer, directory))
         writer.close()
     assert found >= 3
 
