@@ -32,8 +32,9 @@ SHELL := /bin/sh
 # It has environments of its own, .venv-test-3.13, beside those of the usual one.
 PYTHON ?=
 PYTEST_ARGS ?=
-# Two at a time, a file as a whole: sessions of Spark and brokers are shared within files.
-WORKERS ?= -n 2 --dist loadfile
+# Two at a time, a file as a whole: sessions of Spark and brokers are shared within files. In the
+# order of tests/layers.py, the longest first.
+WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 SIM_ARGS ?= --seconds 60
 SIM_CLUSTER_ARGS ?=

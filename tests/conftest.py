@@ -9,6 +9,7 @@ import importlib
 import inspect
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import hypothesis
 import pytest
 
 from scripts.show_build import is_compiled, listed_modules
-from tests.layers import COMPILED, WHAT, is_in
+from tests.layers import COMPILED, WHAT, is_in, turn_of
 
 SOURCE_TREE = Path(__file__).resolve().parent.parent / "src"
 
@@ -49,6 +50,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if layer is None or not collection_path.match("test_*.py"):
         return None
     return None if is_in(layer, collection_path) else True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers of pytest-xdist are given whole files, in this order (--no-loadscope-reorder)."""
+    if hasattr(config, "workerinput"):
+        tests = Counter(item.path for item in items)
+        items.sort(key=lambda item: turn_of(item.path, tests[item.path]))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -127,6 +127,42 @@ COMPILED_TOO: Final = (
 NOT_COMPILED: Final = ("property/test_planted_queue_bugs.py",)
 """Below places that are, but it asks whether a test finds a bug that was planted."""
 
+LONGEST_FIRST: Final = (
+    # spark, long, clients: these take from half a minute to five minutes.
+    "spark/test_orders_long.py",
+    "spark/test_cluster.py",
+    "conformance/test_suites.py",
+    "spark/test_run.py",
+    "spark/test_pipeline.py",
+    "bench/test_pipeline_growth.py",
+    "spark/test_local_cluster.py",
+    "spark/test_orders.py",
+    "conformance/test_why_culprits.py",
+    "cluster/test_failover.py",
+    "spark/test_sink_restarts.py",
+    "spark/test_killed_pipeline.py",
+    "spark/test_connect.py",
+    "spark/test_versions.py",
+    "spec/test_strategy_scenarios.py",
+    "simulation/test_scenarios.py",
+    "simulation/test_planted_bugs.py",
+    "cluster/test_flow.py",
+    "unit/spark/job/test_event_tables.py",
+    "spark/test_pipeline_command.py",
+    "spec/test_crowd_scenarios.py",
+    "bench/test_culprits.py",
+    "bench/test_memory_books.py",
+    "simulation/test_alarm_graphs.py",
+    "conformance/test_handshake.py",
+    "conformance/test_pages_browser.py",
+    "bench/test_flow_live.py",
+    "bench/test_attack.py",
+    "bench/test_whatif_truth.py",
+    "bench/test_windows.py",
+)
+"""A worker takes one file after the other. Who takes a long one last has the other wait for it, so
+these go first. All others come behind, the more tests the earlier."""
+
 
 def longest_match(file: Path, places: tuple[str, ...]) -> str:
     """The place that says most about `file` (below TESTS), "" if none does."""
@@ -138,6 +174,13 @@ def longest_match(file: Path, places: tuple[str, ...]) -> str:
 def layer_of(file: Path) -> str:
     """The layer of a test file. Raises: KeyError if the table has no place for it."""
     return LAYER_OF[longest_match(file, tuple(LAYER_OF))]
+
+
+def turn_of(file: Path, tests: int) -> tuple[int, int]:
+    """Files with `tests` in them are run in the order of this."""
+    name = file.relative_to(TESTS).as_posix()
+    first = LONGEST_FIRST.index(name) if name in LONGEST_FIRST else len(LONGEST_FIRST)
+    return first, -tests
 
 
 def is_in(layer: str, file: Path) -> bool:

@@ -7,12 +7,14 @@ from tests.layers import (
     COMPILED,
     COMPILED_TOO,
     LAYER_OF,
+    LONGEST_FIRST,
     NOT_COMPILED,
     ON_COMPILED,
     TESTS,
     WHAT,
     is_in,
     layer_of,
+    turn_of,
 )
 
 
@@ -28,10 +30,20 @@ def test_every_test_file_runs_in_one_layer() -> None:
 
 
 def test_the_table_names_what_is_there() -> None:
-    missing = [
-        place for place in (*LAYER_OF, *COMPILED_TOO, *NOT_COMPILED) if not (TESTS / place).exists()
-    ]
-    assert not missing
+    places = (*LAYER_OF, *COMPILED_TOO, *NOT_COMPILED, *LONGEST_FIRST)
+    assert [place for place in places if not (TESTS / place).exists()] == []
+
+
+def test_the_longest_files_go_first() -> None:
+    assert all((TESTS / place).is_file() for place in LONGEST_FIRST)
+    assert len(set(LONGEST_FIRST)) == len(LONGEST_FIRST)
+    long, longer = (TESTS / LONGEST_FIRST[at] for at in (1, 0))
+    other = TESTS / "architecture" / "test_layers.py"
+    turns = [(other, 1), (other, 9), (long, 1), (longer, 1)]
+    assert sorted(turns, key=lambda one: turn_of(*one)) == turns[::-1]
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    # Without it pytest-xdist has an order of its own, by the number of tests.
+    assert " --no-loadscope-reorder\n" in makefile.partition("\nWORKERS ?= ")[2]
 
 
 def test_ci_runs_every_layer() -> None:
