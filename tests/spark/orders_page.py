@@ -11,6 +11,7 @@ from typing import Final
 import psutil
 
 from tests.conformance.live import free_port
+from tests.spark.cluster import SHORT_LIFE
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = REPOSITORY / "docs" / "orders.md"
@@ -52,6 +53,7 @@ def follow(titles: list[str], folder: Path, seconds: float, between: Between = B
     copy_example(clone / "examples" / "orders", folder)
     environment = {
         **os.environ,
+        **SHORT_LIFE,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "ORDERS_URL": f"amqp://guest:guest@127.0.0.1:{port}",
     }

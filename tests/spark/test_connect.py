@@ -26,8 +26,6 @@ pytestmark = [
     ),
 ]
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-SHORT_LIFE = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""What open_session gives its Java: a server of a minute never earns back better code."""
 ROWS = 500
 JOB_S_MAX = 300
 
@@ -36,8 +34,7 @@ def test_from_stream_and_queue_into_a_stream(
     java: JavaHome, penstock_url: str, tmp_path: Path
 ) -> None:
     port = free_port()
-    environment = spark_environment(java.home) | SHORT_LIFE
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    environment = spark_environment(java.home) | {"PYTHONPATH": os.pathsep.join(sys.path)}
     program = str(Path(environment["SPARK_HOME"]) / "bin" / "spark-submit")
     command = [program, "--master", "local[2]", "--class", SERVER]
     for setting in (
