@@ -9,6 +9,7 @@ comes back, as a majority may; where the leader dies its connections end, and cl
 
 import pytest
 
+from penstock.base.limits import DEAD_LETTER_WINDOW
 from penstock.flow.pending import RABBITMQ_LIMIT, Commands
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4
 from penstock.protocol import methods as m
@@ -278,4 +279,156 @@ def test_without_a_limit_nobody_is_held() -> None:
     assert bed.pending(peer) == 301
     assert not bed.is_held(peer)
     bed.write()
+    bed.settle()
+
+
+# -- transactions ------------------------------------------------------------------------------
+
+
+def transactional(bed: QuorumBed) -> Peer:
+    peer = bed.connect("publisher")
+    peer.call(1, m.TxSelect(), m.TxSelectOk)
+    return peer
+
+
+def commit(bed: QuorumBed, peer: Peer, count: int, queue: str = "q") -> None:
+    """`count` publishes and tx.commit, whose answer is not waited for."""
+    bed.send(peer, count, queue)
+    peer.say(1, m.TxCommit())
+
+
+def commits(peer: Peer) -> int:
+    """Answers to tx.commit that it has heard since it was asked last."""
+    return sum(isinstance(one.method, m.TxCommitOk) for one in peer.heard())
+
+
+def test_what_a_transaction_commits_is_pending_and_the_next_commit_waits() -> None:
+    """[N]: nothing of a transaction is parked, so its commit itself waits, and nothing else."""
+    bed = QuorumBed(PENSTOCK.name)
+    peer = transactional(bed)
+    commit(bed, peer, 20)
+    assert (bed.pending(peer), bed.is_held(peer)) == (20, False)
+    commit(bed, peer, 20)
+    assert (bed.pending(peer), bed.is_held(peer)) == (40, True), "a commit is not divided"
+    channel = peer.connection.channels[1]
+    for _ in range(50):
+        commit(bed, peer, 20)
+        assert bed.pending(peer) == 40
+    assert channel.is_stalled and channel.stalled_by == (STORE, "pending")
+    other = bed.publisher("other")
+    bed.send(other, 10, "c")
+    assert bed.count("c") == 10
+    bed.law.check_step()
+    bed.write(peer)
+    assert commits(peer) == 52 and bed.count("q") == 52 * 20
+    assert not channel.is_stalled
+    bed.settle()
+
+
+def test_a_hold_keeps_the_publishes_of_a_transactional_channel_back() -> None:
+    """[R]: the channel keeps its grants back, and what its connection has credit for still comes,
+    and is committed."""
+    bed = QuorumBed(RABBITMQ_4.name)
+    peer = transactional(bed)
+    for _ in range(60):
+        commit(bed, peer, 20)
+    assert bed.is_held(peer)
+    assert bed.pending(peer) <= 40 + 400
+    bed.write(peer)
+    assert commits(peer) == 60 and bed.count("q") == 60 * 20
+    bed.settle()
+
+
+def test_what_stands_behind_a_commit_that_waits_is_of_the_next_transaction() -> None:
+    """Publishes and settles, also where the connection has stood still for long."""
+    bed = QuorumBed(PENSTOCK.name)
+    peer = transactional(bed)
+    commit(bed, peer, 2, "c")
+    peer.say(1, m.BasicConsume("c", "c"))
+    commit(bed, peer, 33)
+    peer.heard()
+    commit(bed, peer, 1)
+    peer.say(1, m.BasicAck(1))
+    bed.send(peer, 5)
+    peer.connection.channels[1].force_now()
+    assert bed.pending(peer) == 33 and bed.actor("c").unacked_count == 2
+    peer.say(1, m.TxRollback())
+    bed.write(peer)
+    assert commits(peer) == 2
+    assert bed.count("q") == 34
+    assert bed.actor("c").unacked_count == 2, "what was rolled back is not acknowledged"
+    bed.settle()
+
+
+@pytest.mark.parametrize("how", ["close the channel", "close the connection", "hang up"])
+def test_an_end_does_not_wait_behind_a_commit(how: str) -> None:
+    """What was asked for is done first, unless the client is not there any more to hear of it."""
+    bed = QuorumBed(PENSTOCK.name)
+    peer = transactional(bed)
+    for _ in range(3):
+        commit(bed, peer, 33)
+    assert bed.pending(peer) == 33
+    if how == "close the channel":
+        peer.say(1, m.ChannelClose(200, "over", 0, 0))
+        assert isinstance(peer.heard()[-1].method, m.ChannelCloseOk)
+    elif how == "close the connection":
+        peer.say(0, m.ConnectionClose(200, "over", 0, 0))
+        assert isinstance(peer.heard()[-1].method, m.ConnectionCloseOk)
+    else:
+        peer.hang_up()
+    bed.write()
+    assert bed.count("q") == (33 if how == "hang up" else 99)
+    bed.settle()
+
+
+def test_no_more_is_read_behind_a_commit_than_behind_a_get() -> None:
+    bed = QuorumBed(PENSTOCK.name)
+    peer = transactional(bed)
+    commit(bed, peer, 33)
+    for _ in range(3000):
+        peer.say(1, m.TxCommit())
+    assert len(peer.connection.channels[1].inbox.methods) < 3000
+    assert not peer.connection.can_receive()
+    bed.write(peer)
+    assert commits(peer) == 3001 and peer.unread == b""
+    bed.settle()
+
+
+def test_a_queue_that_goes_lets_the_commit_go() -> None:
+    bed = QuorumBed(PENSTOCK.name)
+    peer = transactional(bed)
+    commit(bed, peer, 33)
+    commit(bed, peer, 1, "c")
+    assert bed.count("c") == 0, "one hop is enough"
+    bed.connect("admin").call(1, m.QueueDelete("q"), m.QueueDeleteOk)
+    bed.run()
+    assert bed.count("c") == 1
+    bed.write(peer)
+    assert commits(peer) == 2
+    bed.settle()
+
+
+# -- dead letters ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
+def test_dead_letters_on_their_way_to_a_quorum_queue_have_their_own_window(strategy: str) -> None:
+    """32 of one queue, until they are safe where they go: the soft limit would say the same."""
+    bed = QuorumBed(PENSTOCK.name)
+    arguments: dict[str, object] = {
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "q",
+        "x-dead-letter-strategy": strategy,
+        "x-overflow": "reject-publish",
+    }
+    admin = bed.connect("admin")
+    admin.call(1, m.QueueDeclare("dying", arguments=arguments), m.QueueDeclareOk)  # type: ignore[arg-type]
+    bed.send(admin, 100, "dying")
+    admin.say(1, m.BasicConsume("dying", "c"))
+    admin.say(1, m.BasicNack(0, multiple=True, requeue=False))
+    assert bed.actor("q").uncommitted_count() == DEAD_LETTER_WINDOW.default == RABBITMQ_LIMIT
+    assert all(lane.commands is None for lane in bed.actor("q").lanes)
+    bed.law.check_step()
+    bed.write()
+    assert bed.count("q") == 100
     bed.settle()

@@ -37,7 +37,7 @@ from penstock.broker.channel.first_cause import FirstCauses
 from penstock.broker.channel.parking import Parking
 from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.broker.channel.publish import Publisher
-from penstock.broker.channel.settling import GIVE_BACK, SETTLED_AT_ONCE, Settling
+from penstock.broker.channel.settling import GIVE_BACK, SETTLED_AT_ONCE, Settling, unknown_tag
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Transaction
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.rights import Rights
@@ -128,14 +128,15 @@ class Inbox:
     arrived: publishes as the connection sees them; taken: as the channel has dealt with them;
     methods: empty exactly when all of them were taken; is_ending: nothing is parked
     any more, because the channel is about to end; has_waited: the basic.get that is due has waited
-    for a store, which it does once; stopped: the gate of the connection while it is closed for the
-    channel, `name`."""
+    for a store, which it does once; is_kept: the next one is a tx.commit that waits for a hop;
+    stopped: the gate of the connection while it is closed for the channel, `name`."""
 
     __slots__ = (
         "arrived",
         "has_waited",
         "head",
         "is_ending",
+        "is_kept",
         "is_parked",
         "methods",
         "name",
@@ -150,6 +151,7 @@ class Inbox:
         self.taken: i64 = 0
         self.is_parked = False
         self.is_ending = False
+        self.is_kept = False
         self.has_waited = False
         self.stopped: Gate | None = None
         self.name = ""
@@ -169,8 +171,8 @@ class Inbox:
         return not self.is_parked and self.methods[self.head].after <= self.taken
 
     def is_crowded(self) -> bool:
-        """Whether as much waits behind what is parked as may: nothing more is read then."""
-        return self.is_parked and len(self.methods) - self.head >= CROWD
+        """Whether as much waits behind what is parked, or kept, as may: nothing more is read."""
+        return len(self.methods) - self.head >= CROWD
 
     def stop(self, gate: Gate, name: str) -> None:
         """Close the connection's gate until there is room for more."""
@@ -447,9 +449,7 @@ class Channel(LaneReceiver):
         has_opened = len(self.parking.opened) > 0
         if has_opened and publisher.account.is_stopped():
             has_opened = is_waiting
-        if is_waiting or self.output.is_full:
-            return has_opened
-        if has_method and self._is_behind_parked(upstream):
+        if is_waiting or self.output.is_full or (has_method and self._is_behind_parked(upstream)):
             return has_opened
         has_publish = publisher.spread is not None or len(upstream.items) > upstream.head
         return has_opened or has_method or has_publish
@@ -470,6 +470,9 @@ class Channel(LaneReceiver):
                     budget -= SETTLE_COST
                     continue
                 if inbox.methods and inbox.is_due():
+                    if self.transaction is not None and self._keeps_commit():
+                        is_waiting = True
+                        break
                     if done > 0:
                         self._repay(upstream, done, bytes_)
                         done = 0
@@ -527,6 +530,8 @@ class Channel(LaneReceiver):
             if not self.verbs.goes_past(event):
                 if event.tag != CHANNEL_CLOSE and self.host.stop_behind_parked(self):
                     return
+                if self.transaction is not None and self._keeps_commit():
+                    return
                 self.force()
                 if self.is_closed:
                     return
@@ -537,7 +542,7 @@ class Channel(LaneReceiver):
         room, and handed over otherwise, closed hops or not."""
         publisher = self.publisher
         upstream = self.upstream
-        if upstream is None:
+        if upstream is None or self.inbox.is_kept:
             return
         self.host.release_parked(self)
         items = upstream.items
@@ -619,6 +624,13 @@ class Channel(LaneReceiver):
         return BLOCKED if self.is_stalled or not self.gate.is_open else IDLE
 
     # -- methods ---------------------------------------------------------------------------------
+
+    def _keeps_commit(self) -> bool:
+        """Whether the next method is a tx.commit that waits for a hop; not in front of an end."""
+        inbox, lanes = self.inbox, self.publisher.lanes
+        is_last = inbox.is_ending or inbox.methods[-1].tag == CHANNEL_CLOSE
+        inbox.is_kept = not is_last and self.parking.keeps_commit(inbox.first(), self.gate, lanes)
+        return inbox.is_kept
 
     def _perform(self, event: Event) -> None:
         if event.kind == EVENT_ACK:
@@ -886,10 +898,3 @@ class Channel(LaneReceiver):
         self.publisher.let_go()
         if not is_sending or not self.answering.is_listed:
             self.answering.channel = None
-
-
-def unknown_tag(tag: i64, method_id: int) -> ChannelFault:
-    """RabbitMQ's answer to a delivery tag nobody waits for. method_id: of class basic."""
-    shown: i64 = tag
-    text = str(int(shown)) if shown >= 0 else str(int(shown) + (1 << 64))
-    return ChannelFault(406, f"unknown delivery tag {text}", 60, method_id)

@@ -2,6 +2,9 @@
 
 from typing import Final
 
+from mypy_extensions import i64
+
+from penstock.base.errors import ChannelFault
 from penstock.queues.consumers import Delivery
 
 SETTLED_AT_ONCE: Final = 512
@@ -31,3 +34,10 @@ class Settling:
         del self.left[-SETTLED_AT_ONCE:]
         some.reverse()
         return some
+
+
+def unknown_tag(tag: i64, method_id: int) -> ChannelFault:
+    """RabbitMQ's answer to a delivery tag nobody waits for. method_id: of class basic."""
+    shown: i64 = tag
+    text = str(int(shown)) if shown >= 0 else str(int(shown) + (1 << 64))
+    return ChannelFault(406, f"unknown delivery tag {text}", 60, method_id)

@@ -369,7 +369,7 @@ class Connection(ChannelHost):
             self._without_channel(event)
             return
         channel.told(event)
-        if channel.inbox.is_parked and channel.inbox.is_crowded():
+        if (channel.inbox.is_parked or channel.inbox.is_kept) and channel.inbox.is_crowded():
             channel.inbox.stop(self.gate, channel.identity)
 
     def _without_channel(self, event: Event) -> None:

@@ -10,8 +10,9 @@ channel waits with it, so answers keep their order; publishes go on.
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import CONSUMERS_PER_CHANNEL
 from penstock.broker.actors.confirms import Commits
-from penstock.broker.channel.channel import Channel, unknown_tag
+from penstock.broker.channel.channel import Channel
 from penstock.broker.channel.content_rules import PropertyRules
+from penstock.broker.channel.settling import unknown_tag
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Settle, Transaction
 from penstock.broker.lease.lease_actor import LeaseReads
 from penstock.broker.lease.lease_manager import GROUP_ARGUMENT
