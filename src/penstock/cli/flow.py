@@ -75,7 +75,8 @@ def accounts(
 
     DEBT is work under way (mailboxes, bytes that wait for sockets), STORED what rests in queues,
     both of everything this account has caused. Above its limit in debt an account is held.
-    KEPT is what lies in streams because reader groups have not passed it yet.
+    KEPT is what lies in streams because reader groups have not passed it yet. PENDING is what
+    quorum and mirrored queues were sent and is not safe yet; with too much of it one is held, too.
 
     Exit status: 0 nobody is held, 3 somebody is.
     """
@@ -89,7 +90,8 @@ def accounts(
     request = {"do": "accounts", "vhost": vhost}
     listed = Listed({"accounts": AccountRow})
     answer = broker.show_all(FLOW | request, Accounts, show_accounts, listed, limit)
-    sys.exit(HELD if any(row.is_held or row.held_by for row in answer.accounts) else 0)
+    is_held = any(row.is_held or row.held_by or row.pending_by for row in answer.accounts)
+    sys.exit(HELD if is_held else 0)
 
 
 @flow.command()
@@ -182,6 +184,7 @@ ACCOUNT_COLUMNS: Final = columns(
 PARKED_COLUMNS: Final = columns("PARKED:number:4 PARKED_BYTES:number:3")
 PARKED_DISK_COLUMNS: Final = columns("ON_DISK:number:2")
 UNFINISHED_COLUMNS: Final = columns("UNFINISHED:number:2")
+PENDING_COLUMNS: Final = columns("PENDING:number:3")
 KEPT_COLUMNS: Final = columns("KEPT:number:4 KEPT_BYTES:number:1")
 PAGED_COLUMNS: Final = columns("PAGED:number:4 PAGED_BYTES:number:1")
 CAUSE_COLUMNS: Final = columns(
@@ -289,6 +292,10 @@ def show_accounts(answer: Accounts) -> None:
         shown[-1:-1] = UNFINISHED_COLUMNS
         for row, line in zip(rows, cells, strict=True):
             line[-1:-1] = [size(row.unfinished_bytes)]
+    if any(row.pending_messages for row in rows):
+        shown[-1:-1] = PENDING_COLUMNS
+        for row, line in zip(rows, cells, strict=True):
+            line[-1:-1] = [amount(row.pending_messages)]
     if any(row.kept_messages for row in rows):
         # Few have reader groups, and the table is wide.
         shown[-1:-1] = KEPT_COLUMNS
@@ -308,6 +315,8 @@ def _account(row: AccountRow) -> list[Cell | str]:
         others = [peer for peer in row.held_by if peer != row.name]
         by = f" by {', '.join(others)}" if others else ""
         state = Cell(f"held {duration(row.held_for_ns)}{by}", RED)
+    elif row.pending_by:
+        state = Cell(f"held {duration(row.pending_for_ns)} by {', '.join(row.pending_by)}", RED)
     elif row.is_closed:
         state = Cell("gone", FAINT)
     limits = []

@@ -8,9 +8,10 @@ So with a limit of 32 the 33rd holds, and 31 let go. Pending is what lies in the
 what the queue has taken and the disk, or a majority of disks, has not confirmed; so every hold has
 an owner that ends it: the store that answers, the queue that goes, or the channel that ends.
 
-RabbitMQ counts settles as commands, too, and there a settle may cross the limit without holding
-anybody, after which no publish ever does (8.2 H1). Here a settle is no command: it joins the next
-batch of the store whatever is pending, and nothing waits for it. So that hole is in no profile.
+What tx.commit hands over counts like any publish. RabbitMQ counts settles as commands, too, and
+there a settle may cross the limit without holding anybody, after which no publish ever does (8.2
+H1). Here a settle is no command: it joins the next batch of the store whatever is pending, and
+nothing waits for it. So that hole is in no profile. Dead letters have a window of their own.
 
 A mirrored queue of RabbitMQ 3.5 costs its channel credit of a window of its own for each mirror,
 two a message: one for the channel's copy, one for the leader's. Mirrors take in the same order, so

@@ -31,7 +31,7 @@ ACCOUNT_KEYS = (
     "name level depth debt_messages debt_bytes stored_messages stored_bytes high_messages "
     "low_messages high_bytes low_bytes is_held held_by held_for_ns is_closed kept_messages "
     "kept_bytes paged_messages paged_bytes parked_messages parked_bytes "
-    "parked_disk_bytes unfinished_bytes"
+    "parked_disk_bytes unfinished_bytes pending_messages pending_by pending_for_ns"
 )
 
 

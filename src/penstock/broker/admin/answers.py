@@ -186,6 +186,9 @@ class AccountRow(Struct, frozen=True):
     is_closed: its connection has ended and something of it is left.
     kept_*: in streams, because reader groups have not passed it.
     held_for_ns: since the first of `held_by` began, 0 when none has.
+    pending_messages: publishes on their way to quorum or mirrored queues that are not safe yet.
+    pending_by: the stores that its own channels wait for, because that is too much.
+    pending_for_ns: since the first of these waits began, 0 when none has.
     paged_*: of stored_*, what is on the disk and not in memory.
     """
 
@@ -212,6 +215,9 @@ class AccountRow(Struct, frozen=True):
     parked_bytes: int = 0
     parked_disk_bytes: int = 0
     unfinished_bytes: int = 0
+    pending_messages: int = 0
+    pending_by: list[str] = []
+    pending_for_ns: int = 0
 
 
 class Accounts(Struct, frozen=True):

@@ -16,6 +16,7 @@ from penstock.base.steps import whole
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import AccountRow, Accounts, CauseRow, QueueCauses
 from penstock.broker.admin.paging import Pager
+from penstock.broker.admin.pending_views import Pending, pending_by_page
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
 from penstock.broker.settings.ledger import level_of
@@ -173,12 +174,14 @@ def _each_page(broker: Broker, take: Callable[[Page], None]) -> Steps[None]:
     """Every page in steps of STEP_PAGES, a parent before its children."""
     kept = yield from kept_by_page(broker)
     paged = yield from paged_by_page(broker)
+    pending = yield from pending_by_page(broker)
     now_ns = broker.clock.monotonic_ns()
     waiting: list[tuple[Account, tuple[str, ...]]] = [(broker.node_account, ())]
     count = 0
     while waiting:
         page, path = waiting.pop()
-        take(Page(path, page.memory_bytes(), _row(page, len(path), kept, paged, now_ns)))
+        row = _row(page, len(path), kept, paged, pending.get(page) or Pending(), now_ns)
+        take(Page(path, page.memory_bytes(), row))
         waiting += [(child, (*path, child.name)) for child in page.children.values()]
         count += 1
         if count % STEP_PAGES == 0:
@@ -186,7 +189,12 @@ def _each_page(broker: Broker, take: Callable[[Page], None]) -> Steps[None]:
 
 
 def _row(
-    page: Account, depth: int, kept: Kept, paged: dict[Account, Paged], now_ns: int
+    page: Account,
+    depth: int,
+    kept: Kept,
+    paged: dict[Account, Paged],
+    pending: Pending,
+    now_ns: int,
 ) -> AccountRow:
     mine = paged.get(page) or Paged()
     held_by = [page.name] if page.is_held else []
@@ -220,6 +228,9 @@ def _row(
         parked_bytes=page.total_parked_bytes(),
         parked_disk_bytes=page.total_parked_disk_bytes(),
         unfinished_bytes=page.total_unfinished_bytes(),
+        pending_messages=pending.messages,
+        pending_by=sorted(pending.holders),
+        pending_for_ns=now_ns - min(pending.holders.values(), default=now_ns),
     )
 
 

@@ -15,6 +15,7 @@ from penstock.base.clock import Clock
 from penstock.broker.actors.deliver import ChannelSink
 from penstock.broker.admin.definitions_export import plain_table
 from penstock.broker.admin.definitions_rows import Row
+from penstock.broker.admin.pending_views import pending_commands
 from penstock.broker.admin.replica_rows import mirrors_of, replicas_of
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
@@ -188,7 +189,7 @@ def channel_row(
         "messages_unconfirmed": unconfirmed,
         "messages_uncommitted": 0 if transaction is None else len(transaction.messages),
         "acks_uncommitted": 0 if transaction is None else len(transaction.settles),
-        "pending_raft_commands": 0,
+        "pending_raft_commands": pending_commands(publisher),
         "client_flow_blocked": not channel.sink.is_flow_active,
         "message_stats": stats(counts, {} if window is None else window.rates, CHANNEL_STATS),
         "flow": flow_of(window, state),

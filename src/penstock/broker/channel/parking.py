@@ -9,7 +9,7 @@
 
 Publishes for other queues go past the lines, and every queue gets its own in the order they were
 sent. What waits is on the lot of its connection (parking_lot), and on the account that pays for it;
-every way in and out counts there.
+every way in and out counts there. Nothing of a transaction is parked: its commit waits instead.
 Source: docs/flow.md, docs/strategies.md; scenarios 26-29. COMPILED.
 """
 
