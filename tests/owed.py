@@ -17,8 +17,9 @@ from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 class OwedRow:
     """`origin` has so much outstanding at `place`.
 
-    kind: lane (in a mailbox), stored (ready in a queue), unanswered (delivered, not settled), kept
-    (on the disk, for the reader group `place`) or socket (what the peer has not taken yet).
+    kind: lane (in a mailbox), stored (in a queue, ready or not committed yet), unanswered
+    (delivered, not settled), kept (on the disk, for the reader group `place`) or socket (what the
+    peer has not taken yet).
     """
 
     place: str
@@ -53,7 +54,8 @@ def owed_rows(broker: Broker) -> list[OwedRow]:
         rows.extend(_by_origin(place, "unanswered", messages))
     for vhost in broker.vhosts.values():
         for queue in vhost.queues.values():
-            stored = queue.messages.ready_messages()
+            waiting = queue.uncommitted
+            stored = queue.messages.ready_messages() + ([] if waiting is None else waiting.every())
             rows.extend(_by_origin(queue.identity, "stored", stored))
             rows.extend(_kept_rows(queue, broker.node_account))
     return rows

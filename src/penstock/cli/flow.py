@@ -189,7 +189,7 @@ KEPT_COLUMNS: Final = columns("KEPT:number:4 KEPT_BYTES:number:1")
 PAGED_COLUMNS: Final = columns("PAGED:number:4 PAGED_BYTES:number:1")
 CAUSE_COLUMNS: Final = columns(
     "CAUSED_BY:name SHARE:number MESSAGES:number BYTES:number:6 ON_THE_WAY:number:1 "
-    "READY:number:5 PAGED:number:3 UNANSWERED:number:4 KEPT:number:2"
+    "READY:number:5 PAGED:number:3 UNCOMMITTED:number:2 UNANSWERED:number:4 KEPT:number:2"
 )
 
 
@@ -349,7 +349,14 @@ def show_causes(answer: QueueCauses) -> None:
             about + size(row.bytes),
             *(
                 amount(count)
-                for count in (row.waiting, row.ready, row.paged, row.unanswered, row.kept)
+                for count in (
+                    row.waiting,
+                    row.ready,
+                    row.paged,
+                    row.uncommitted,
+                    row.unanswered,
+                    row.kept,
+                )
             ),
         ]
         for row in answer.rows

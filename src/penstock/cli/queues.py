@@ -51,9 +51,12 @@ ORDERS: Final[dict[str, Callable[[QueueRow], tuple[float, str]]]] = {
 }
 STYLES: Final = {"full": RED, "deep": RED, "damaged": RED, "paused": YELLOW}
 """Of states, red where a queue takes nothing."""
-OPTIONAL: Final = frozenset({"ON DISK", "RULES", "POLICIES", "DROPPED", "DEAD LETTERS", "GROUPS"})
+OPTIONAL: Final = frozenset(
+    {"UNCOMMITTED", "ON DISK", "RULES", "POLICIES", "DROPPED", "DEAD LETTERS", "GROUPS"}
+)
 QUEUE_COLUMNS: Final = columns(
-    "QUEUE:name STATE READY:number UNACKED:number BYTES:number:6 ON_DISK:number:3 "
+    "QUEUE:name STATE READY:number UNACKED:number UNCOMMITTED:number:3 BYTES:number:6 "
+    "ON_DISK:number:3 "
     "CONSUMERS:number IN/S:number:8 OUT/S:number:8 RULES:prose:1 POLICIES:prose:2 DROPPED:prose:5 "
     "DEAD_LETTERS:prose:4"
 )
@@ -78,8 +81,9 @@ def queues(
 ) -> None:
     """List queues: what is ready and unanswered, rates, rules in force, and what was dropped.
 
-    IN and OUT are messages a second over the last ten seconds; BYTES what ready and unanswered
-    messages take in memory; ON DISK those of the ready ones whose bodies are not. DROPPED counts by
+    IN and OUT are messages a second over the last ten seconds; UNCOMMITTED what a quorum queue has
+    taken and gives out when it is safe; BYTES what these, ready and unanswered messages take in
+    memory; ON DISK those of the ready ones whose bodies are not. DROPPED counts by
     reason since the queue was declared; DEAD LETTERS what of it went to the dead-letter exchange,
     what was lost on the way, and what waits. Streams have a table of their own: SIZE is on the
     disk, in so many SEGMENTS, LAG what the last of its readers has still to be given. Columns that
@@ -328,6 +332,7 @@ def _queue(row: QueueRow) -> list[Cell | str]:
         Cell(row.state, STYLES.get(row.state, "")),
         amount(row.messages_ready),
         amount(row.messages_unacknowledged),
+        amount(row.messages_uncommitted) if row.messages_uncommitted > 0 else "",
         size(row.bytes),
         f"{amount(paged)} ({size(row.message_bytes_paged_out)})" if paged > 0 else "",
         str(row.consumers),

@@ -17,11 +17,12 @@ QUEUE_SORTS: Final = ("ready", "bytes", "rate", "name")
 class QueueRow(Struct, frozen=True):
     """One queue or stream.
 
-    bytes: of memory that ready, unacknowledged and waiting dead-lettered messages take.
+    bytes: of memory that ready, unacknowledged, uncommitted and waiting dead-lettered ones take.
     messages_paged_out: ready ones whose bodies are on the disk alone.
     in_rate, out_rate: messages a second, over the last ten seconds.
     drops: messages given up, by reason, only those that happened.
     dead_letters: what became of dead-lettered messages, in words.
+    messages_uncommitted: taken by a quorum queue, and not ready before its store answers.
     """
 
     name: str
@@ -42,6 +43,7 @@ class QueueRow(Struct, frozen=True):
     effective_policy_definition: dict[str, object]
     drops: dict[str, int]
     dead_letters: dict[str, int]
+    messages_uncommitted: int = 0
 
 
 class DeduplicatingRow(Struct, frozen=True):
@@ -241,6 +243,7 @@ class CauseRow(Struct, frozen=True):
     messages, bytes: together.
     share: of the bytes, 0..1.
     paged: of the ready ones, those whose bodies are on the disk alone.
+    uncommitted: taken by a quorum queue, and not ready before its store answers.
     """
 
     account: str
@@ -252,6 +255,7 @@ class CauseRow(Struct, frozen=True):
     bytes: int
     share: float
     paged: int = 0
+    uncommitted: int = 0
 
 
 class QueueCauses(Struct, frozen=True):

@@ -303,11 +303,11 @@ def queue_causes(
 
     Raises: OperatorError if there is no such queue."""
     queue = yield from _queue(broker, name)
-    # By cause: waiting, ready, unanswered, kept and paged messages, and bytes of all of them.
+    # By cause: waiting, ready, unanswered, kept, paged and uncommitted, and bytes of all of them.
     found: dict[str, list[int]] = {}
 
     def add(at: int, origin: Cause, messages: int, bytes_: int) -> None:
-        mine = found.setdefault(origin.name, [0] * 6)
+        mine = found.setdefault(origin.name, [0] * 7)
         mine[at] += messages
         mine[-1] += bytes_
 
@@ -319,30 +319,33 @@ def queue_causes(
     step = max(1, -(-in_memory // LOOKED_AT))
     # As they are now: messages that are delivered while these are counted may count twice.
     pieces = queue.messages.in_pieces()
-    for message in paced(queue.messages.ready_messages(step), STEP_MESSAGES):
-        if message is None:
-            yield 0.0
-            continue
-        add(1, message.origin, step, step * _whole_bytes(message))
-        if is_stub(message):
-            add(PAGED, message.origin, step, 0)
-    for origin, messages, bytes_ in pieces:
-        add(1, origin, messages, bytes_)
-        add(PAGED, origin, messages, 0)
+    uncommitted = [] if queue.uncommitted is None else queue.uncommitted.every()
+    sample = queue.messages.ready_messages(step)
+    for at, each, messages in ((1, step, sample), (UNCOMMITTED, 1, uncommitted)):
+        for message in paced(messages, STEP_MESSAGES):
+            if message is None:
+                yield 0.0
+                continue
+            add(at, message.origin, each, each * _whole_bytes(message))
+            if is_stub(message):
+                add(PAGED, message.origin, each, 0)
+    for origin, count, bytes_ in pieces:
+        add(1, origin, count, bytes_)
+        add(PAGED, origin, count, 0)
     for one in _unanswered(broker, queue):
         if one is None:
             yield 0.0
         else:
             add(2, one.origin, 1, _whole_bytes(one))
-    for origin, (messages, bytes_) in kept_in(queue).items():
-        add(3, listed(origin, broker.node_account), messages, bytes_)
+    for origin, (count, bytes_) in kept_in(queue).items():
+        add(3, listed(origin, broker.node_account), count, bytes_)
     total = max(1, sum(mine[-1] for mine in found.values()))
     for index, (account, mine) in enumerate(found.items()):
-        waiting, ready, unanswered, kept, paged, size = mine
-        count = waiting + ready + unanswered + kept
+        waiting, ready, unanswered, kept, paged, unsafe, size = mine
+        count = waiting + ready + unanswered + kept + unsafe
         share = size / total
         shown = names.of(account)
-        row = CauseRow(shown, waiting, ready, unanswered, kept, count, size, share, paged)
+        row = CauseRow(shown, waiting, ready, unanswered, kept, count, size, share, paged, unsafe)
         pager.offer((-size if sort == "size" else 0, account), row)
         if index % STEP_PAGES == STEP_PAGES - 1:
             yield 0.0
@@ -353,6 +356,7 @@ def queue_causes(
 
 PAGED: Final = 4
 """Of the list of one cause above: of the ready ones, those that are on the disk."""
+UNCOMMITTED: Final = 5
 
 
 def _whole_bytes(message: Message) -> int:

@@ -166,6 +166,8 @@ def queue_stamp(queue: QueueActor, now_ns: int) -> Stamp | None:
         queue.depth_bytes,
         queue.depth_source,
         sharers(queue),
+        queue.uncommitted_count(),
+        queue.uncommitted_bytes(),
     ]
     for lane in queue.lanes:
         shape += (lane.sender, lane.in_flight, lane.granted, lane.deferred, lane.done)

@@ -28,7 +28,7 @@ from penstock.explain.consumer_causes import (
     STILL_NS,
 )
 from penstock.explain.root_causes import FULL_STORE, MIRRORS, UNCOMMITTED
-from penstock.protocol.content import SHARED_BYTES, SharedMessage
+from penstock.protocol.content import SHARED_BYTES, Message, SharedMessage
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
     REASON_CHANNEL_PREFETCH,
@@ -162,12 +162,22 @@ def sharers(queue: QueueActor) -> int:
 
 
 def memory_of(queue: QueueActor) -> int:
-    """Bytes that `queue` holds in memory: what it shares with other queues is split between those
-    that hold it now. Exact where its messages are alike, else by a sample of SAMPLE."""
-    whole = int(queue.messages.bytes_ready + queue.unacked_bytes)
+    """Bytes that `queue` holds in memory, what waits for its store included: what it shares with
+    other queues is split between those that hold it now. Exact where its messages are alike, else
+    by a sample of SAMPLE."""
+    held = _part(
+        int(queue.messages.bytes_ready + queue.unacked_bytes), queue.messages.some_messages(SAMPLE)
+    )
+    if queue.uncommitted is not None:
+        held += _part(int(queue.uncommitted.bytes), queue.uncommitted.some(SAMPLE))
+    return held
+
+
+def _part(whole: int, sample: list[Message]) -> int:
+    """Of `whole` bytes what is one queue's, if all of it is as `sample`."""
     has = part = 0.0
     is_shared = False
-    for message in queue.messages.some_messages(SAMPLE):
+    for message in sample:
         size = len(message.raw)
         has += size + MESSAGE_OVERHEAD_BYTES
         part += size + MESSAGE_OVERHEAD_BYTES
@@ -195,7 +205,7 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     numbers = {
         "ready": float(int(messages.ready_count())),
         "unacked": float(int(queue.unacked_count)),
-        "bytes": float(int(messages.bytes_ready + queue.unacked_bytes)),
+        "bytes": float(int(messages.bytes_ready + queue.unacked_bytes + queue.uncommitted_bytes())),
         "memory_bytes": float(memory_of(queue)),
         "consumers": float(len(consumers)),
         "published": float(int(messages.publish_count)),

@@ -9,7 +9,7 @@ them is kept. When a publish must wait (parking profiles), methods do not wait b
 A publish that is parked for its queue has been routed, so every method goes past that one; only
 queue.delete, and an end, first hand over what is parked. Routing what waits in front of the channel
 parks what its lot has room for and hands over the rest past closed hops, at most one lane's window
-of messages, and is counted.
+of messages, and is counted. A tx.commit may have to wait itself (Parking.keeps_commit).
 
 A delivery is remembered until it is answered; acknowledging forgets it, requeueing puts it back
 where it was. What consumers of one channel share changes for all of them at once.

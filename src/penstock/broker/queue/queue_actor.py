@@ -643,6 +643,10 @@ class QueueActor(LaneReceiver):
         """Messages that it has taken, and that are not ready before its store answers."""
         return 0 if self.uncommitted is None else self.uncommitted.count
 
+    def uncommitted_bytes(self) -> i64:
+        """What these take in memory."""
+        return 0 if self.uncommitted is None else self.uncommitted.bytes
+
     def consumers_id(self) -> str:
         """What holds a queue that has too much in it: all its consumers together."""
         return "consumers:" + self.identity[6:]

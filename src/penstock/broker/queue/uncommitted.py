@@ -83,6 +83,19 @@ class Uncommitted:
         self.released += 1
         return batch
 
+    def every(self) -> list[Message]:
+        """All there are now, oldest first."""
+        return [message for batch in self.batches for message in batch.messages]
+
+    def some(self, most: int) -> list[Message]:
+        """The oldest `most` at least, if there are so many, for whoever estimates."""
+        found: list[Message] = []
+        for batch in self.batches:
+            found += batch.messages[:most]
+            if len(found) >= most:
+                break
+        return found
+
     def give_up(self, purged: Purged) -> None:
         """All of it joins what is `purged`: it is not shown when the store answers."""
         for batch in self.batches:

@@ -145,7 +145,8 @@ def _weight(actor: QueueActor, window: ActorWindow | None, sort: str) -> float:
 
 
 def _bytes(actor: QueueActor) -> int:
-    return int(actor.messages.bytes_ready + actor.unacked_bytes) + letter_bytes(actor)
+    held = actor.messages.bytes_ready + actor.unacked_bytes + actor.uncommitted_bytes()
+    return int(held) + letter_bytes(actor)
 
 
 def _name(actor: QueueActor) -> str:
@@ -180,6 +181,7 @@ def row_of(
         effective_policy_definition={} if actor.applied is None else dict(actor.applied.definition),
         drops={} if queue_limits is None else drops_of(queue_limits.drops),
         dead_letters=letters_of(actor),
+        messages_uncommitted=int(actor.uncommitted_count()),
     )
 
 

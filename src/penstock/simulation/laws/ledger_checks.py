@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from penstock.base.cause import Cause
 from penstock.broker.actors.lane import Lane
+from penstock.broker.admin.view_queues import memory_of
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Ending
 from penstock.broker.connection.connection import Connection
@@ -147,8 +148,29 @@ def unsettled(broker: Broker) -> list[Delivery]:
 
 def uncommitted(queue: QueueActor) -> list[Message]:
     """What a quorum queue has taken and its store has not answered for."""
-    batches = [] if queue.uncommitted is None else queue.uncommitted.batches
-    return [message for batch in batches for message in batch.messages]
+    return [] if queue.uncommitted is None else queue.uncommitted.every()
+
+
+def check_uncommitted(queue: QueueActor) -> int:
+    """What it counts is what its batches have, and views have it in memory; its bytes.
+
+    Raises: LawBroken."""
+    waiting = queue.uncommitted
+    if waiting is None:
+        return 0
+    found = uncommitted(queue)
+    held = sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in found)
+    if (waiting.count, waiting.bytes) != (len(found), held):
+        raise LawBroken(
+            f"{queue.identity}: {waiting.count} messages of {waiting.bytes} bytes wait for the "
+            f"store, its batches have {len(found)} of {held}"
+        )
+    if not 0 <= waiting.due <= len(waiting.batches):
+        raise LawBroken(f"{queue.identity}: {waiting.due} of {len(waiting.batches)} are due")
+    shown = memory_of(queue)
+    if shown > queue.messages.bytes_ready + queue.unacked_bytes + held or (held and not shown):
+        raise LawBroken(f"{queue.identity}: views have {shown} bytes, {held} wait for the store")
+    return held
 
 
 class LedgerLaws:
@@ -202,8 +224,7 @@ class LedgerLaws:
                 raise LawBroken(f"{cause.name} owes {held[0]} messages and is not in the ledger")
         for queue in queues_of(self.broker):
             waiting_bytes += int(queue.messages.bytes_ready)
-            if queue.uncommitted is not None:
-                waiting_bytes += int(queue.uncommitted.bytes)
+            waiting_bytes += check_uncommitted(queue)
             waiting_bytes += sum(size for _, size in letters_stored(queue))
         waiting_bytes += sum(int(one.purged.bytes) for one in forgotten(self.broker))
         for delivery in unsettled(self.broker):

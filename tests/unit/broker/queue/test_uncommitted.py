@@ -8,12 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from penstock.base.steps import whole
+from penstock.broker.admin.flow_ledger import ledger_rows, queue_causes
+from penstock.broker.admin.object_rows import queue_row
+from penstock.broker.admin.paging import Pager
+from penstock.broker.admin.view_memory import queue_stamp
+from penstock.broker.admin.view_queues import memory_of
+from penstock.broker.admin.views import actor_snapshots
+from penstock.explain.naming import Names
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4
 from penstock.protocol import methods as m
+from penstock.protocol.content import SHARED_BYTES
 from penstock.protocol.values import Table
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.server.control.questions_queues import row_of
 from penstock.simulation.laws.ledger_checks import LedgerLaws
 from penstock.simulation.machine.disk import SimDisk
 from penstock.simulation.machine.durable_disks import HandDisk, give_store
+from penstock.simulation.machine.faults import LawBroken
 from tests.unit.broker.peer import MS, Bed, Peer, publish
 from tests.unit.server.disk.test_commits_after_restart import asked
 from tests.unit.server.lease_bed import PERSISTENT, LeaseBed, acquire
@@ -341,3 +353,69 @@ def test_what_the_disk_had_at_a_start_is_shown_at_once(tmp_path: Path) -> None:
     bed = LeaseBed(tmp_path)
     assert bed.ready() == 2 and bed.actor("q").uncommitted_count() == 0
     bed.die()
+
+
+def test_memory_and_the_ledger_have_what_waits_for_the_store() -> None:
+    """Messages of RabbitMQ's API are those that are ready; `memory` has all."""
+    bed = StoreBed()
+    bed.send(b"1" * 1000)
+    bed.write()
+    bed.send(*([b"2" * 1000] * 300))
+    queue = bed.actor("q")
+    seen = actor_snapshots(bed.broker)["queue:/q"].numbers
+    size = len(queue.messages.ready_messages()[0].raw)
+    each = size + MESSAGE_OVERHEAD_BYTES
+    assert (seen["ready"], seen["uncommitted"]) == (1, 300)
+    assert seen["memory_bytes"] == seen["bytes"] == 301 * each
+    shown = row_of(queue, None)
+    assert (shown.messages_ready, shown.messages_uncommitted, shown.bytes) == (1, 300, 301 * each)
+    (cause,) = whole(queue_causes(bed.broker, "q", "size", Names({}), Pager(9))).rows
+    assert (cause.ready, cause.uncommitted, cause.waiting, cause.messages) == (1, 300, 0, 301)
+    assert cause.bytes == 301 * each and cause.share == 1.0
+    (node,) = [one for one in ledger_rows(bed.broker) if one.name == "node"]
+    assert (node.stored_messages, node.stored_bytes) == (301, 301 * each)
+    http = queue_row(bed.broker, queue, {}, "")
+    assert (http["messages"], http["message_bytes"]) == (1, each)
+    bed.write()
+    (cause,) = whole(queue_causes(bed.broker, "q", "size", Names({}), Pager(9))).rows
+    assert (cause.ready, cause.uncommitted, cause.bytes) == (301, 0, 301 * each)
+    assert row_of(queue, None).messages_uncommitted == 0
+
+
+def test_what_several_quorum_queues_wait_for_is_split_between_them() -> None:
+    bed = StoreBed()
+    names = ("q", "q2", "q3", "q4")
+    for name in names:
+        say = m.QueueDeclare(name, durable=True, arguments=QUORUM)
+        bed.admin.call(1, say, m.QueueDeclareOk)
+        bed.admin.call(1, m.QueueBind(name, "amq.fanout"), m.QueueBindOk)
+    bed.write()
+    bed.peer.publish("", *([bytes(10_000)] * 10), exchange="amq.fanout")
+    bed.look()
+    waiting = int(bed.actor("q").uncommitted_bytes())
+    assert waiting > 100_000
+    held = [memory_of(bed.actor(name)) for name in names]
+    assert all(waiting / 4 < one < waiting / 3.5 for one in held)
+    places = 3 * 10 * (MESSAGE_OVERHEAD_BYTES - SHARED_BYTES)
+    assert abs(sum(held) - (waiting + places)) < 10, "each is in memory once"
+
+
+def test_a_snapshot_does_not_hold_when_what_waits_is_another() -> None:
+    bed = StoreBed()
+    queue = bed.actor("q")
+    queue.queue_limits = None
+    bed.send(*([b"1" * 1000] * 10))
+    before = queue_stamp(queue, 0)
+    assert before is not None and before == queue_stamp(queue, 0)
+    queue.purge()
+    assert queue_stamp(queue, 0) != before
+
+
+def test_the_law_sees_a_count_that_is_wrong() -> None:
+    bed = StoreBed()
+    bed.send(b"1")
+    waiting = bed.actor("q").uncommitted
+    assert waiting is not None
+    waiting.count += 1
+    with pytest.raises(LawBroken, match="wait for the store"):
+        bed.law.check_step()
