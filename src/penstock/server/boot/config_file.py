@@ -12,8 +12,9 @@ host = "127.0.0.1"        port = 5672        profile = "penstock"
 [[policies]]              name = "short"     pattern = "^logs"   definition = { max-length = 1000 }
 """
 
+import difflib
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,9 @@ _PARTS = ("cluster", "oauth", "store", "tls")
 _SECRETS = ("password", "password_hash")
 _MARKS = ("memory_high", "disk_free_min")
 """Texts that may be written as numbers: bytes, or a share of memory."""
+_PORTS = {"port": -1, "tls_port": -1, "management_port": 1, "metrics_port": -1}
+"""The lowest value of each: -1 for none of it."""
+_PORT_MAX = 65_535
 
 
 def read_config(path: str) -> Config:
@@ -82,12 +86,25 @@ def config_from(path: str, data: dict[str, object]) -> Config:
     values: dict[str, object] = {}
     for key, value in _flat(path, data).items():
         if key not in known:
-            raise OperatorError(f"{path}: unknown key '{key}'; known: {', '.join(sorted(known))}")
+            raise OperatorError(f"{path}: unknown key '{key}'; {_meant(key, known)}")
         if key in readers:
             values[key] = readers[key](path, key, value)
         else:
             values[key] = _checked(path, key, value, getattr(default, key))
     return Config(**values)  # type: ignore[arg-type]  # each value was checked against its default
+
+
+def _meant(key: str, known: Iterable[str]) -> str:
+    """Which of the `known` keys an unknown one may stand for: those written alike, or else those
+    of its table, or those that begin with the same word, or all."""
+    table = next((f"{part}_" for part in _PARTS if key.startswith(f"{part}_")), "")
+    names = sorted(one.removeprefix(table) for one in known if one.startswith(table))
+    close = difflib.get_close_matches(key.removeprefix(table), names, 3, 0.7)
+    if close:
+        return f"did you mean {' or '.join(table + one for one in close)}?"
+    word = key.split("_", 1)[0] + "_"
+    some = names if table else [one for one in names if one.startswith(word)]
+    return f"known: {', '.join(table + one for one in some or names)}"
 
 
 def _flat(path: str, data: dict[str, object]) -> dict[str, object]:
@@ -113,6 +130,9 @@ def _checked(path: str, key: str, value: object, default: object) -> object:
         raise OperatorError(
             f"{path}: {key} = {value!r} must be of type {type(default).__name__}, as {default!r} is"
         )
+    lowest = _PORTS.get(key)
+    if lowest is not None and isinstance(value, int) and not lowest <= value <= _PORT_MAX:
+        raise OperatorError(f"{path}: {key} = {value} is not within {lowest}..{_PORT_MAX}")
     limit = _BOUNDS.get(key)
     is_number = limit is not None and isinstance(value, int)
     if limit is not None and is_number and not limit.lowest <= int(str(value)) <= limit.highest:
@@ -218,11 +238,13 @@ def _entry_limits(path: str, key: str, value: object) -> tuple[EntryLimits, ...]
 
 
 def _users(path: str, key: str, value: object) -> tuple[UserConfig, ...]:
-    users = []
+    users: list[UserConfig] = []
     for one in _tables(path, key, value):
         if not isinstance(one.get("name"), str):
             raise OperatorError(f"{path}: every [[users]] table needs a name")
         user = f"user '{one['name']}'"
+        if any(one["name"] == other.name for other in users):
+            raise OperatorError(f"{path}: {user} is given twice")
         _expect(path, user, one, {*_SECRETS, "name", "is_loopback_only", "tags"})
         given = [key for key in _SECRETS if one.get(key, "") != ""]
         if len(given) != 1 or not isinstance(one[given[0]], str):

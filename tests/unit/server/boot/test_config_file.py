@@ -41,7 +41,22 @@ def test_settings_and_users(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("prot = 1", "prot"),
+        ("prot = 1", "unknown key 'prot'; did you mean port?"),
+        ("memory_limit = 1", "'memory_limit'; known: memory_high, memory_high_bytes$"),
+        ("zzz = 1", "unknown key 'zzz'; known: account_connection_high, "),
+        ("[tls]\nverfy = 1", "did you mean tls_verify?"),
+        (
+            "[tls]\nx = 1",
+            "unknown key 'tls_x'; known: tls_ca, tls_cert, tls_ciphers, .*tls_verify$",
+        ),
+        ("port = -2", "port = -2 is not within -1..65535"),
+        ("tls_port = 65536", "tls_port = 65536 is not within -1..65535"),
+        ("management_port = 0", "management_port = 0 is not within 1..65535"),
+        ("metrics_port = 99999", "metrics_port = 99999 is not within -1..65535"),
+        (
+            '[[users]]\nname = "a"\npassword = "x"\n[[users]]\nname = "a"\npassword = "y"',
+            "user 'a' is given twice",
+        ),
         ('port = "5672"', "port"),
         ("heartbeat_s = true", "heartbeat_s"),
         ("frame_bytes_max = 100", "frame_bytes_max"),
