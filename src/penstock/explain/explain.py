@@ -36,7 +36,7 @@ from penstock.explain.explanation import (
     RootCause,
     Wait,
 )
-from penstock.explain.naming import finding, naming_close
+from penstock.explain.naming import clean_name, finding, naming_close
 from penstock.explain.remarks import (
     Waiting,
     about_mixture,
@@ -382,11 +382,11 @@ def _at_ease(window: ActorWindow) -> str:
 
 def _about(window: ActorWindow) -> str:
     labels = window.labels
-    parts = [labels[key] for key in ("name", "peer") if key in labels]
+    parts = [clean_name(labels[key]) for key in ("name", "peer") if key in labels]
     parts = [part for part in parts if part != name_of(window.actor)]
     if "user" in labels:
         parts.append(f"user {labels['user']}")
     if labels.get("vhost", "/") != "/":
         parts.append(f"vhost {labels['vhost']}")
-    parts.append(labels.get("client", "").strip())
+    parts.append(clean_name(labels.get("client", "")))
     return ", ".join(part for part in parts if part)

@@ -180,7 +180,7 @@ def naming_close(
 def client_name(properties: Mapping[str, object]) -> str:
     """What a client calls itself in its properties, fit to be shown; "" if it does not."""
     given = properties.get("connection_name")
-    return _clean(given) if isinstance(given, str) else ""
+    return clean_name(given) if isinstance(given, str) else ""
 
 
 def spark_words(properties: Mapping[str, object]) -> str:
@@ -188,7 +188,7 @@ def spark_words(properties: Mapping[str, object]) -> str:
     said = properties.get("spark")
     if not isinstance(said, dict):
         return ""
-    known = {name: _clean(value) for name, value in said.items() if isinstance(value, str)}
+    known = {name: clean_name(value) for name, value in said.items() if isinstance(value, str)}
     names = ("query", "query_id", "application", "host")
     words = ("query", "id", "application", "host")
     shown = [f"{word} {known[name]}" for name, word in zip(names, words, strict=True)
@@ -244,11 +244,11 @@ class Names:
             if index % STEP_NAMES == STEP_NAMES - 1:
                 yield 0.0
             if window.kind == "conn" and window.labels.get("name", "").strip():
-                name = _clean(window.labels["name"])
+                name = clean_name(window.labels["name"])
                 given[name_of(actor)] = name
                 bearers[name] = bearers.get(name, 0) + 1
             if LEASE in window.labels:
-                label = _clean(window.labels[LEASE])
+                label = clean_name(window.labels[LEASE])
                 # One query may read several queues by groups of one name each.
                 if label in taken:
                     label = f"{label} {name_of(actor).partition('@conn:')[0]}"
@@ -319,7 +319,7 @@ def _block(block: BlockWindow, names: Names) -> BlockWindow:
     )
 
 
-def _clean(name: str) -> str:
+def clean_name(name: str) -> str:
     """One line of printable characters."""
     shown = "".join(one if one.isprintable() else "?" for one in name.strip())
     return shown[:NAME_CHARACTERS_MAX]

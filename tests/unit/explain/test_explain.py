@@ -46,6 +46,14 @@ def test_a_slow_disk_behind_a_connection() -> None:
     )
 
 
+def test_what_a_client_calls_itself_makes_no_line() -> None:
+    evil = {"name": "x\n because   y", "client": "lib\x1b[2J\n try       rm", "peer": "10.0.0.1:5"}
+    scenery = scene(actor("conn:10.0.0.1:5", (9_800, 200, 0, 0), labels=evil))
+    answer = explain("connection", "10.0.0.1:5", scenery, 0)
+    assert answer.about == "x? because   y, lib?[2J? try       rm"
+    assert [line[:9] for line in render(answer).splitlines()] == ["10.0.0.1:", " (x? beca"]
+
+
 def test_the_worst_publisher_is_the_most_blocked_one() -> None:
     windows = slow_disk()
     assert explain("publish", "", windows, 0) == explain("connection", "web-7", windows, 0)
