@@ -72,7 +72,9 @@ def _named(rows: list[Row], query: Mapping[str, str]) -> list[Row]:
     try:
         pattern = re2.compile(name, options=options)
     except re2.error as error:
-        raise bad_request(f"name {name[:80]!r} is no regular expression: {error}") from error
+        said = error.args[0] if error.args else ""
+        why = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        raise bad_request(f"name {name[:80]!r} is no regular expression: {why}") from error
     return [row for row in rows if pattern.search(str(row.get("name", "")))]
 
 
