@@ -28,7 +28,7 @@ from penstock.protocol.content import Message, SharedMessage, Stub
 from penstock.queues.delta import Delta
 from penstock.queues.entry import Leaving, Returned, content_bytes, is_embedded, is_stub, stub_of
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, FoundRange, ReadRequest
-from penstock.queues.ring import MessageRing
+from penstock.queues.ring import MessageRing, PackedMessages
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.stored import Stored
 from penstock.storage.log.reading import Found
@@ -283,9 +283,10 @@ class Backlog:
         self.count_stub(stub, 1)
         return stub
 
-    def clear(self) -> list[list[Message]]:
+    def clear(self) -> list[list[Message] | PackedMessages]:
         """Everything leaves; what memory has of it but for `leaving`. The front has left."""
-        gone = [list(self.q3), list(self.q2), *self.q1.clear()]
+        gone: list[list[Message] | PackedMessages] = [list(self.q3), list(self.q2)]
+        gone.extend(self.q1.clear())
         self.q3 = deque()
         self.q2 = deque()
         self.delta.clear()

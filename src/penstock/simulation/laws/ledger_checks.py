@@ -39,6 +39,7 @@ from penstock.flow.account import REASON, Account
 from penstock.protocol.content import SHARED_BYTES, Message, SharedMessage
 from penstock.queues.consumers import Delivery
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.ring import unpacked
 from penstock.simulation.laws.parking_laws import rests_of
 from penstock.simulation.laws.watch import channels_of, queues_of, unanswered
 from penstock.simulation.machine.durable_disks import check_requests
@@ -257,7 +258,7 @@ class LedgerLaws:
                 add(stored, cause, 1, size)
         left = [delivery.message for delivery in unsettled(self.broker)]
         for gone in forgotten(self.broker):
-            left += [one for some in gone.purged.messages for one in some]
+            left += [one for some in gone.purged.messages for one in unpacked(some)]
             left += [one.message for some in gone.purged.entries for one in some]
         for message in left:
             add(stored, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
