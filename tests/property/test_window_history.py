@@ -66,5 +66,5 @@ def test_an_idle_actor_is_kept_once() -> None:
     for second in range(1, 200):
         snapshot = ActorSnapshot("conn:a", "conn", times=Times(second * S, 0, 0, 0))
         history.push(second * S, {"conn:a": snapshot})
-    assert len(dict(history.trails())["conn:a"].changes) == 1
+    assert len(dict(history.trails())["conn:a"]) == 1
     assert history.over(10)["conn:a"].times.idle_ns == 10 * S

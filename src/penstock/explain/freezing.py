@@ -20,8 +20,8 @@ class Freezer:
     """Sees every snapshot of every round, and says at its end whether to keep a copy."""
 
     def __init__(self) -> None:
-        self._before: dict[str, tuple[int, int, float]] = {}
-        self._now: dict[str, tuple[int, int, float]] = {}
+        self._before: dict[str, ActorSnapshot] = {}
+        self._now: dict[str, ActorSnapshot] = {}
         self._publishers = 0
         self._throttled = 0
         self._alarms: set[str] = set()
@@ -35,14 +35,9 @@ class Freezer:
         if snapshot.kind == "alarm":
             self._alarms.add(snapshot.actor)
         elif snapshot.kind == "conn":
-            now = (
-                snapshot.taken_ns,
-                snapshot.blocked.blocked_ns,
-                snapshot.numbers.get("published", 0.0),
-            )
-            self._now[snapshot.actor] = now
+            self._now[snapshot.actor] = snapshot
             # Here and not at the end, which is one step however many connections there are.
-            self._count(self._before.pop(snapshot.actor, None), now)
+            self._count(self._before.pop(snapshot.actor, None), snapshot)
 
     def end(self, now_ns: int) -> str:
         """The round that began at `now_ns` is complete: why to keep a copy, "" for not."""
@@ -61,17 +56,16 @@ class Freezer:
         self._is_many_copied = self._many_since_ns is not None
         return why
 
-    def _count(self, before: tuple[int, int, float] | None, now: tuple[int, int, float]) -> None:
+    def _count(self, before: ActorSnapshot | None, now: ActorSnapshot) -> None:
         """Count a connection that published or was held since the round before, and whether it was
         throttled."""
-        taken_ns, blocked_ns, published = now
-        if before is None or before[0] >= taken_ns or before[1] > blocked_ns:
+        if before is None or before.taken_ns >= now.taken_ns:
             return
-        held_ns = blocked_ns - before[1]
-        if held_ns == 0 and published <= before[2]:
+        held_ns = now.blocked.blocked_ns - before.blocked.blocked_ns
+        if held_ns < 0 or (held_ns == 0 and _published(now) <= _published(before)):
             return
         self._publishers += 1
-        if held_ns >= THROTTLED_SHARE * (taken_ns - before[0]):
+        if held_ns >= THROTTLED_SHARE * (now.taken_ns - before.taken_ns):
             self._throttled += 1
 
     def _long_throttled(self, now_ns: int, publishers: int, throttled: int) -> str:
@@ -84,3 +78,7 @@ class Freezer:
         if self._is_many_copied or now_ns - self._many_since_ns < LASTING_NS:
             return ""
         return f"{throttled} of {publishers} publishers throttled for 10 s"
+
+
+def _published(connection: ActorSnapshot) -> float:
+    return connection.numbers.get("published", 0.0)

@@ -36,7 +36,7 @@ from penstock.telemetry.snapshots import (
     Times,
 )
 from penstock.telemetry.trace import decode_event, encode_events
-from penstock.telemetry.window import Trail
+from penstock.telemetry.window import Trail, trail_of
 from penstock.telemetry.words import kind_of
 
 FORMAT: Final = "penstock-record"
@@ -174,9 +174,10 @@ class Encoder:
 
 
 def _trail(actor: str, trail: Trail, oldest_ns: int) -> dict[str, object]:
-    kept = trail.copy()
-    kept.trim(oldest_ns)
-    changes = [[at_ns, snapshot_plain(snapshot)] for at_ns, snapshot in kept.changes]
+    kept = list(trail.changes())
+    while len(kept) > 1 and kept[1][0] <= oldest_ns:
+        del kept[0]
+    changes = [[at_ns, snapshot_plain(snapshot)] for at_ns, snapshot in kept]
     return {"actor": actor, "gone": trail.gone_ns, "changes": changes}
 
 
@@ -236,7 +237,10 @@ class _Reader:
             if not isinstance(changes, list) or not changes:
                 raise ValueError(f"no changes of {actor}")
             pairs = [(int(at_ns), snapshot_of(actor, plain)) for at_ns, plain in changes]
-            self.trails[actor] = Trail(pairs, msgspec.convert(gone, int | None))
+            trail = trail_of(pairs)
+            assert trail is not None, "looked at above"
+            trail.gone_ns = msgspec.convert(gone, int | None)
+            self.trails[actor] = trail
         elif "end" in fields:
             self.end = fields
 

@@ -31,30 +31,74 @@ STEP_WINDOWS: Final = 32
 TRIES: Final = 3
 
 
+Change = tuple[int, ActorSnapshot]
+"""Start of its round, and how an actor stood then; between two of them it was idle."""
+
+
 class Trail:
-    """What is kept of one actor. changes: (start of its round, snapshot), oldest first; between two
-    of them it was idle. seen_ns: the last round that met it; gone_ns: the first that did not, None
-    while it is there."""
+    """What is kept of one actor. at_ns, last: its newest change; older: those before it, oldest
+    first; seen_ns: the last round that met it; gone_ns: the first that did not, None while it is
+    there. Thousands of idle connections have one change each, and no list of older ones."""
 
-    __slots__ = ("changes", "gone_ns", "seen_ns")
+    __slots__ = ("at_ns", "gone_ns", "last", "older", "seen_ns")
 
-    def __init__(self, changes: list[tuple[int, ActorSnapshot]], gone_ns: int | None) -> None:
-        self.changes = changes
-        self.gone_ns = gone_ns
-        self.seen_ns = changes[-1][0]
+    def __init__(self, at_ns: int, last: ActorSnapshot) -> None:
+        self.at_ns = at_ns
+        self.last = last
+        self.older: list[Change] | None = None
+        self.seen_ns = at_ns
+        self.gone_ns: int | None = None
 
-    def copy(self) -> "Trail":
-        """A trail of the same frozen snapshots."""
-        return Trail(list(self.changes), self.gone_ns)
+    def __len__(self) -> int:
+        return 1 if self.older is None else len(self.older) + 1
+
+    def changes(self) -> Iterator[Change]:
+        """All of them, oldest first."""
+        if self.older is not None:
+            yield from self.older
+        yield self.at_ns, self.last
+
+    def add(self, at_ns: int, snapshot: ActorSnapshot) -> None:
+        """Its newest change."""
+        if self.older is None:
+            self.older = []
+        self.older.append((self.at_ns, self.last))
+        self.at_ns = at_ns
+        self.last = snapshot
+
+    def copy(self, newest_ns: int) -> "Trail | None":
+        """A trail of the same frozen snapshots, without the rounds after `newest_ns`; None where
+        nothing is left."""
+        twin = trail_of([one for one in self.changes() if one[0] <= newest_ns])
+        if twin is not None and self.gone_ns is not None and self.gone_ns <= newest_ns:
+            twin.gone_ns = self.gone_ns
+        return twin
 
     def trim(self, oldest_ns: int) -> int:
         """Drop what lies before the oldest round; how many changes."""
-        changes = self.changes
-        count = 0
-        while count + 1 < len(changes) and changes[count + 1][0] <= oldest_ns:
-            count += 1
-        del changes[:count]
+        older = self.older
+        if older is None:
+            return 0
+        count = len(older)
+        if self.at_ns > oldest_ns:
+            count = 0
+            while count + 1 < len(older) and older[count + 1][0] <= oldest_ns:
+                count += 1
+        del older[:count]
+        if not older:
+            self.older = None
         return count
+
+
+def trail_of(changes: list[Change]) -> Trail | None:
+    """One with these, oldest first; None for none."""
+    if not changes:
+        return None
+    trail = Trail(*changes[0])
+    for at_ns, snapshot in changes[1:]:
+        trail.add(at_ns, snapshot)
+    trail.seen_ns = trail.at_ns
+    return trail
 
 
 class WindowHistory:
@@ -103,7 +147,7 @@ class WindowHistory:
         """One actor of the round that has begun."""
         trail = self._trails.get(snapshot.actor)
         if trail is None:
-            self._trails[snapshot.actor] = Trail([(self._round_ns, snapshot)], None)
+            self._trails[snapshot.actor] = Trail(self._round_ns, snapshot)
             self._count += 1
             self._met += 1
             return
@@ -113,11 +157,11 @@ class WindowHistory:
         if trail.gone_ns is not None:
             trail.gone_ns = None
             del self._gone[snapshot.actor]
-        elif trail.changes[-1][1] is snapshot or _is_still(trail.changes[-1][1], snapshot):
+        elif trail.last is snapshot or _is_still(trail.last, snapshot):
             return
         if self._at_ns:
             self._count -= trail.trim(self._at_ns[0])
-        trail.changes.append((self._round_ns, snapshot))
+        trail.add(self._round_ns, snapshot)
         self._count += 1
 
     def end(self) -> None:
@@ -150,8 +194,8 @@ class WindowHistory:
                 break
             del self._gone[actor]
             del self._trails[actor]
-            self._count -= len(trail.changes)
-            dropped += len(trail.changes)
+            self._count -= len(trail)
+            dropped += len(trail)
             if dropped >= STEP_CHANGES:
                 dropped = 0
                 yield None
@@ -239,10 +283,10 @@ class WindowHistory:
         trail = self._trails.get(actor)
         if trail is None or trail.gone_ns is not None or not self._at_ns:
             return Course([])
-        started_ns = trail.changes[-1][1].started_ns
+        started_ns = trail.last.started_ns
         steps = [
             (at_ns, one.numbers.get(name, 0.0))
-            for at_ns, one in trail.changes
+            for at_ns, one in trail.changes()
             if one.started_ns == started_ns
         ]
         points: list[tuple[int, float]] = []
@@ -275,12 +319,8 @@ class WindowHistory:
         newest_ns = self._at_ns[-1]
         trails = {}
         for actor, trail in self._trails.items():
-            kept = trail.copy()
-            while kept.changes and kept.changes[-1][0] > newest_ns:
-                kept.changes.pop()
-            if kept.gone_ns is not None and kept.gone_ns > newest_ns:
-                kept.gone_ns = None
-            if kept.changes:
+            kept = trail.copy(newest_ns)
+            if kept is not None:
                 trails[actor] = kept
         twin.restore(self.rounds(), trails)
         return twin
@@ -289,7 +329,7 @@ class WindowHistory:
         """Stand as a history of these rounds and trails does; what was there before is gone."""
         self._at_ns = deque(rounds, maxlen=self._at_ns.maxlen)
         self._trails = trails
-        self._count = sum(len(trail.changes) for trail in trails.values())
+        self._count = sum(len(trail) for trail in trails.values())
         gone = [(actor, trail) for actor, trail in trails.items() if trail.gone_ns is not None]
         self._gone = dict(sorted(gone, key=lambda pair: pair[1].gone_ns or 0))
 
@@ -302,7 +342,7 @@ def _window_of(trail: Trail, start_ns: int, newest_ns: int, has_start: bool) -> 
     last: ActorSnapshot | None = None
     last_ns = 0
     later: list[ActorSnapshot] = []
-    for at_ns, snapshot in trail.changes:
+    for at_ns, snapshot in trail.changes():
         if at_ns > newest_ns:
             break
         last = snapshot

@@ -283,7 +283,7 @@ def confirm_mean_ms(seen: Observed) -> float:
 def _between(trail: Trail, start_ns: int, end_ns: int) -> list[Stood]:
     """Each snapshot of the window with how long it stood."""
     found = []
-    changes = trail.changes
+    changes = list(trail.changes())
     for index, (at_ns, snapshot) in enumerate(changes):
         next_ns = changes[index + 1][0] if index + 1 < len(changes) else end_ns
         stood_ns = min(next_ns, end_ns) - max(at_ns, start_ns)

@@ -123,7 +123,7 @@ def test_changes_are_bounded_by_a_shorter_history() -> None:
     history = WindowHistory(61, changes_max=400)
     for second in range(1, 200):
         history.push(second * S, {f"conn:{n}": changing(second, f"conn:{n}") for n in range(20)})
-        assert sum(len(trail.changes) for _, trail in history.trails()) <= 400 + 20
+        assert sum(len(trail) for _, trail in history.trails()) <= 400 + 20
     assert 10 <= len(history.rounds()) <= 21
     assert history.over(5)["conn:3"].times.busy_ns == 5 * S
     for second in range(200, 204):

@@ -24,7 +24,7 @@ def sizes(history: WindowHistory) -> tuple[int, int, int]:
     """Actors kept, their changes, and those known to be gone."""
     trails = [trail for _, trail in history.trails()]
     gone = sum(trail.gone_ns is not None for trail in trails)
-    return len(trails), sum(len(trail.changes) for trail in trails), gone
+    return len(trails), sum(len(trail) for trail in trails), gone
 
 
 def steps(history: WindowHistory, rounds: int) -> int:
