@@ -8,7 +8,7 @@ The same class serves both roles: basic.publish, return, deliver and get-ok all 
 
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.wire import read_i16_be, read_i32_be, read_i64_be
@@ -63,8 +63,10 @@ NO_ASSEMBLIES: Final[dict[int, Assembly]] = {}
 """What all parsers share to which no content has come in part."""
 
 
+@mypyc_attr(acyclic=True)
 class FrameParser:
-    """Cuts one connection's byte stream into events.
+    """Cuts one connection's byte stream into events. Kept from the garbage collector: it refers to
+    nothing that leads back to it.
 
     frame_bytes_max: bytes with envelope, 0 for no limit; may be changed between events (tuning).
     A payload may be as large as that too, as in RabbitMQ: some clients forget the envelope;

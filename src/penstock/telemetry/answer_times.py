@@ -18,7 +18,7 @@ buffer holds before the loop looks there counts as the client's time, and so doe
 
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 STAGE_NAMES: Final = ("read", "channel", "queue", "store", "sync", "answer")
 """read: until the channel's turn; channel: until the queue's; queue: until the store's; store:
@@ -38,6 +38,7 @@ IN_QUEUE: Final = 1
 ON_DISK: Final = 2
 
 
+@mypyc_attr(acyclic=True)
 class AnswerEntry:
     """Waits for one kind of answer. kind: identity of the answer, or of the method it is to; count;
     ns: of all of them; flying: unanswered when the answer came, summed up; most: at once, since the
@@ -156,8 +157,10 @@ NO_ENTRIES: Final[list[AnswerEntry]] = []
 """What all books share in which there was no wait yet."""
 
 
+@mypyc_attr(acyclic=True)
 class AnswerTimes:
-    """The books of one channel, or of a connection, which is `above` those of its channels.
+    """The books of one channel, or of a connection, which is `above` those of its channels. Kept
+    from the garbage collector, as entries are: nothing leads back to them.
 
     arrived: publishes that were looked at so far; reply: kind of what was written in this turn, 0
     for nothing; awaited: kind of what is unanswered; unanswered: publishes; is_asked: a method is;

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from errno import ENOENT
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.clock import Clock
 from penstock.base.limits import PARKED_DISK_BYTES, PARKED_PIECE_BYTES, PARKED_WRITE_BYTES
@@ -42,6 +42,7 @@ WORTH_SHARE: Final = 4
 NO_LOOK: Final = -1
 
 
+@mypyc_attr(acyclic=True)
 class Looks:
     """When the lines of a lot are looked through for what may go to the disk: a look goes through
     all of them, and a file of a few publishes would cost as much as a large one.
