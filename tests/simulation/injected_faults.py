@@ -265,7 +265,7 @@ class LeaksPrefetchOnRequeue(InjectedFault):
         for queue in queues_of(broker):
             count = int(queue.messages.requeue_count)
             if count > self.requeued.get(queue, count) and queue.consumers:
-                queue.consumers[0].unacked_bytes += 100
+                next(iter(queue.consumers)).unacked_bytes += 100
             self.requeued[queue] = count
 
 

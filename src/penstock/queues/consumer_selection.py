@@ -6,6 +6,8 @@ The others stand by until nobody of the ring is left. A queue whose consumers ar
 of this. Source: RabbitMQ's rabbit_queue_consumers; features.md 1.3.
 """
 
+from collections.abc import Iterable
+
 from penstock.queues.consumers import REASON_STANDBY, Consumer
 
 
@@ -18,7 +20,7 @@ class ConsumerSelection:
     def __init__(self, is_single: bool) -> None:
         self.is_single = is_single
         self.active: Consumer | None = None
-        self.standby: list[Consumer] = []
+        self.standby: dict[Consumer, None] = {}
 
     def admits(self, consumer: Consumer, ring: list[Consumer]) -> bool:
         """Whether `consumer`, which has room, joins `ring`; those it is preferred to leave it."""
@@ -34,14 +36,12 @@ class ConsumerSelection:
                 other.is_ready = False
                 self._stand_by(other)
             ring.clear()
-        if consumer in self.standby:
-            self.standby.remove(consumer)
+        self.standby.pop(consumer, None)
         return True
 
     def _stand_by(self, consumer: Consumer) -> None:
         consumer.reason = REASON_STANDBY
-        if consumer not in self.standby:
-            self.standby.append(consumer)
+        self.standby[consumer] = None
 
     def next_up(self) -> list[Consumer]:
         """Those to be asked now that the ring is empty: the ones of the highest priority, in the
@@ -50,7 +50,8 @@ class ConsumerSelection:
             return []
         highest = max(int(consumer.priority) for consumer in self.standby)
         chosen = [consumer for consumer in self.standby if consumer.priority == highest]
-        self.standby = [consumer for consumer in self.standby if consumer.priority != highest]
+        for consumer in chosen:
+            del self.standby[consumer]
         return chosen
 
     def joined(self, consumer: Consumer) -> None:
@@ -58,10 +59,9 @@ class ConsumerSelection:
         if self.is_single and self.active is None:
             self.active = consumer
 
-    def left(self, consumer: Consumer, others: list[Consumer]) -> Consumer | None:
+    def left(self, consumer: Consumer, others: Iterable[Consumer]) -> Consumer | None:
         """`consumer` is gone; who takes over from it, None if nobody has to or can."""
-        if consumer in self.standby:
-            self.standby.remove(consumer)
+        self.standby.pop(consumer, None)
         if self.active is not consumer:
             return None
         self.active = None

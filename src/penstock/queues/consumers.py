@@ -141,7 +141,7 @@ class Unsent:
         self.limit: i64 = limit
         self.is_listed = False
         self.is_stuck = False
-        self.consumers: list[Consumer] = []
+        self.consumers: dict[Consumer, None] = {}
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

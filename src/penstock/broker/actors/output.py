@@ -313,7 +313,7 @@ class Output:
                 was_full = unsent.count >= unsent.limit
                 unsent.count = 0
                 if was_full:
-                    for consumer in unsent.consumers:
+                    for consumer in list(unsent.consumers):
                         consumer.queue.consumer_changed(consumer)
         is_open = self.held_bytes < self.high_bytes
         if is_open != self.is_open:
@@ -333,7 +333,7 @@ class Output:
         for unsent in self.unsent:
             if not unsent.is_stuck and unsent.count >= unsent.limit:
                 unsent.is_stuck = True
-                for consumer in unsent.consumers:
+                for consumer in list(unsent.consumers):
                     consumer.queue.consumer_changed(consumer)
 
     def _send(self) -> None:

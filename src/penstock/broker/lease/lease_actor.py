@@ -274,7 +274,7 @@ class LeaseActor(Actor):
     def read(self, reader: LeaseReader) -> None:
         """Give a range to a consumer."""
         consumer = reader.consumer
-        consumer.unsent.consumers.append(consumer)
+        consumer.unsent.consumers[consumer] = None
         self.readers.append(reader)
         self.wake()
 
@@ -285,8 +285,7 @@ class LeaseActor(Actor):
                 self.readers.remove(reader)
                 break
         consumer.sink.leave(consumer)
-        if consumer in consumer.unsent.consumers:
-            consumer.unsent.consumers.remove(consumer)
+        consumer.unsent.consumers.pop(consumer, None)
 
     def _cancel(self, group: LeaseGroup) -> None:
         """Whoever reads what `group` held is told that there is no more."""

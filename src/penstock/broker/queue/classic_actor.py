@@ -77,10 +77,10 @@ class Forgetting(Owed):
 
 
 class ClassicActor(QueueActor):
-    """cursor: whose turn it is in the ring of ready consumers; new_limits: gives it rules when a
-    policy or a message asks for them, None for a queue that clients have not declared."""
+    """new_limits: gives it rules when a policy or a message asks for them, None for a queue that
+    clients have not declared."""
 
-    __slots__ = ("cursor", "new_limits")
+    __slots__ = ("new_limits",)
 
     def __init__(
         self,
@@ -100,7 +100,6 @@ class ClassicActor(QueueActor):
         self.has_rules = True
         self.depth_bytes = depth_bytes
         self.room = Room(self.gate, "consumers:" + self.identity[6:], MESSAGE_OVERHEAD_BYTES)
-        self.cursor: i64 = 0
         self.new_limits: Callable[[ClassicActor], QueueLimits] | None = None
 
     def turn(self, budget: i64) -> bool:

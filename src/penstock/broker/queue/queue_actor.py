@@ -289,8 +289,9 @@ class QueueActor(LaneReceiver):
     messages: what is ready, or counts of it; lanes: of every channel that publishes here; pending:
     those with messages in them; fair_bytes: the quantum of fair shares between them, 0 for as many
     messages each (fair_take); consumers: in order of arrival; ready: those that can be given a
-    message, served in rotation; choice: which of them are, None for all; unacked_count,
-    unacked_bytes: deliveries without an answer, unacked_body_bytes: of their bodies; applied: the
+    message, served in rotation; cursor: whose turn it is among them; choice: which of them are,
+    None for all; unacked_count, unacked_bytes: deliveries without an answer, unacked_body_bytes: of
+    their bodies; applied: the
     policies it goes by; queue_id: under which it is kept, else 0; takes_policies: those change
     what it does; has_rules: this type knows limits, lifetimes and dead letters; has_own_log: its
     messages lie in files of its own and not in the message store of its virtual host; is_internal:
@@ -330,6 +331,7 @@ class QueueActor(LaneReceiver):
         "choice",
         "client",
         "consumers",
+        "cursor",
         "damaged_count",
         "depth_bytes",
         "depth_source",
@@ -392,8 +394,9 @@ class QueueActor(LaneReceiver):
         self.lanes: list[Lane] = []
         self.pending: list[Lane] = []
         self.fair_bytes: i64 = 0
-        self.consumers: list[Consumer] = []
+        self.consumers: dict[Consumer, None] = {}
         self.ready: list[Consumer] = []
+        self.cursor: i64 = 0
         self.choice: ConsumerSelection | None = None
         self.exclusive_consumer: Consumer | None = None
         self.auto_delivered: i64 = 0
@@ -572,11 +575,21 @@ class QueueActor(LaneReceiver):
 
     def _hold(self, consumer: Consumer) -> None:
         """Take `consumer` out of the ready ring, because its room is 0."""
-        consumer.is_ready = False
-        self.ready.remove(consumer)
+        self._leave_ring(consumer)
         consumer.hold(self.line.clock)
         if self.choice is not None and not self.ready:
             self._promote(self.choice)
+
+    def _leave_ring(self, consumer: Consumer) -> None:
+        """Where it has its turn it is found at once."""
+        consumer.is_ready = False
+        ready = self.ready
+        at: i64 = self.cursor
+        if at >= len(ready) or ready[at] is not consumer:
+            at = 0
+            while ready[at] is not consumer:
+                at += 1
+        del ready[int(at)]
 
     def _promote(self, choice: ConsumerSelection) -> None:
         """The ring is empty: those that stand by are asked, the highest priority first."""
@@ -589,8 +602,8 @@ class QueueActor(LaneReceiver):
 
     def add_consumer(self, consumer: Consumer) -> None:
         """`consumer` has been told that it is one, and is given messages from now on."""
-        self.consumers.append(consumer)
-        consumer.unsent.consumers.append(consumer)
+        self.consumers[consumer] = None
+        consumer.unsent.consumers[consumer] = None
         self.had_consumers = True
         if consumer.is_exclusive:
             self.exclusive_consumer = consumer
@@ -602,15 +615,13 @@ class QueueActor(LaneReceiver):
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """`consumer` is cancelled; what it has not answered stays with its channel."""
-        self.consumers.remove(consumer)
+        del self.consumers[consumer]
         if consumer.is_no_ack:
             self.auto_delivered += consumer.delivered
         consumer.sink.leave(consumer)
-        if consumer in consumer.unsent.consumers:
-            consumer.unsent.consumers.remove(consumer)
+        consumer.unsent.consumers.pop(consumer, None)
         if consumer.is_ready:
-            consumer.is_ready = False
-            self.ready.remove(consumer)
+            self._leave_ring(consumer)
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
         if self.choice is not None:
@@ -711,7 +722,7 @@ class QueueActor(LaneReceiver):
         self.pending.clear()
         self.ready.clear()
         for consumer in list(self.consumers):
-            consumer.unsent.consumers.remove(consumer)
+            consumer.unsent.consumers.pop(consumer, None)
             consumer.sink.leave(consumer)
             consumer.sink.cancelled_by_broker(consumer)
         self.consumers.clear()

@@ -9,6 +9,7 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from penstock.base.errors import ConnectionFault, OperatorError
@@ -224,7 +225,7 @@ def _one_queue(
         return {"items": [], "total": 0, "next": ""}
     row = rows.queue_row(broker, actor, windows, _owner(broker, actor))
     told: list[Row] = []
-    for consumer in actor.consumers[: rows.CONSUMER_DETAILS_MAX]:
+    for consumer in list(islice(actor.consumers, rows.CONSUMER_DETAILS_MAX)):
         told += consumer_rows(broker, actor, [consumer])
         if len(told) % STEP_ROWS == 0:
             yield 0.0

@@ -363,7 +363,7 @@ def test_leasing_and_settling_go_on_over_turns() -> None:
     queue = bed.actor("q")
     assert (queue.unacked_count, queue.messages.ack_count) == (20, 30)
     acquire(peer, 50, 0)
-    assert queue.consumers == []
+    assert not queue.consumers
     bed.settle()
 
 

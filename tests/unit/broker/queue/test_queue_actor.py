@@ -116,7 +116,7 @@ def test_a_consumer_that_is_removed_while_it_is_held_is_not_served_again() -> No
     peer.send(method_frame(1, m.BasicCancel("t")), method_frame(1, m.BasicAck(1, False)))
     assert [type(one.method) for one in peer.heard()] == [m.BasicCancelOk]
     actor = bed.broker.vhosts["/"].queues["q"]
-    assert actor.consumers == [] and actor.ready == [] and actor.messages.ready_count() == 1
+    assert not actor.consumers and actor.ready == [] and actor.messages.ready_count() == 1
     bed.settle()
 
 

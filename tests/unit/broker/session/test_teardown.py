@@ -73,7 +73,7 @@ def test_others_have_turns_between_the_batches(bed: Bed) -> None:
             assert other.connection.receive_count == 1, "read in the first round"
     assert max(before - after for before, after in pairwise(counts)) <= BATCH
     assert len(counts) > 5
-    assert queue.consumers == [] and list(vhost.queues) == ["q"] and vhost.owned == {}
+    assert not queue.consumers and list(vhost.queues) == ["q"] and vhost.owned == {}
     assert list(bed.broker.connections) == ["other"]
     assert queue.messages.ready_count() == 1
 
@@ -117,4 +117,4 @@ def test_connection_close_is_answered_when_all_is_put_away(bed: Bed) -> None:
     peer.say(0, m.ConnectionClose(200, "bye", 0, 0))
     heard = peer.heard()
     assert isinstance(heard[-1].method, m.ConnectionCloseOk)
-    assert queue.consumers == []
+    assert not queue.consumers
