@@ -25,6 +25,8 @@ from penstock.server.net.poller import READ, Poller, Watched
 from penstock.storage.log.job import Job
 
 NS_PER_MS: Final = 1_000_000
+NEVER: Final = 1 << 62
+"""No entry has this number, so none is ever committed."""
 
 
 class News(Watched):
@@ -44,7 +46,8 @@ class News(Watched):
 
 
 class Ended:
-    """A job that has ended here. need: the number of the entry it waits for, 0 for none."""
+    """A job that has ended here. need: the number of the entry it waits for, 0 for none, NEVER for
+    one that could not be sent."""
 
     __slots__ = ("client", "error", "job", "need")
 
@@ -118,9 +121,10 @@ class CommittedDisk(DiskThread):
         self.busy_since_ns = time.monotonic_ns()
         self._recorder.begin()
         error = self.run(job)
-        need = 0
+        # Without a member nobody is told of any end any more, not even by a loop that is at the
+        # ends of before and has not noticed yet.
+        need = NEVER
         with suppress(PipeEnded):
-            # Without a member nobody is told of any end any more.
             need = self._recorder.end()
         self.busy_since_ns = 0
         self._over.append(Ended(job, client, error, need))

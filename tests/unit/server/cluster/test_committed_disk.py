@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Callable
 from errno import ENOSPC
 from pathlib import Path
@@ -290,3 +291,54 @@ async def test_a_mark_is_answered_behind_everything_that_was_done(tmp_path: Path
     assert [pipe.count_of(one) for one in bed.member.payloads(pipe.MARKED)] == [7, 8]
     bed.member.commit(1)
     bed.close()
+
+
+class ChangeThenWait(Job):
+    """Writes a file, and ends later. written, waits: for what others and it wait."""
+
+    def __init__(self, bed: "Bed") -> None:
+        self.bed = bed
+        self.written = Event()
+        self.waits = Event()
+
+    def run(self) -> None:
+        put_whole(self.bed.root / "CLEAN", b"half", self.bed.recorder)
+        self.written.set()
+        self.waits.wait(PATIENCE_S)
+
+
+class LosesMember(Client):
+    """While it is told an end the member goes away, and then another client's job ends."""
+
+    def __init__(self, bed: "Bed", job: ChangeThenWait) -> None:
+        super().__init__(bed)
+        self.job = job
+
+    def job_done(self, job: Job, error: OSError | None) -> None:
+        super().job_done(job, error)
+        assert self.job.written.wait(PATIENCE_S)
+        self.bed.member.close()
+        self.job.waits.set()
+        until = time.monotonic() + PATIENCE_S
+        while self.bed.disk.busy_since_ns != 0 and time.monotonic() < until:
+            time.sleep(0.001)
+        assert self.bed.pipe.ended
+
+
+def test_what_could_not_be_sent_is_not_told_while_other_ends_are(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        bed = Bed(tmp_path)
+        change = ChangeThenWait(bed)
+        first, second = LosesMember(bed, change), Client(bed)
+        bed.disk.submit(Read(), first)
+        bed.disk.submit(change, second)
+        await bed.until(lambda: bed.heard > 0)
+        await asyncio.sleep(0.05)
+        bed.disk.close()
+        assert len(first.told) == 1
+        # It is on no other node, and nobody can put it there any more.
+        assert second.told == []
+        bed.poller.close()
+        bed.pipe.close()
+
+    asyncio.run(scenario())
