@@ -7,11 +7,15 @@ one queue in their order, so what comes out here comes in the order in which it 
 """
 
 from collections import deque
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, Purged
+
+WAITERS_KEPT: Final = 64
+"""Before it is looked which of them are gone."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -23,6 +27,10 @@ class ReadWaiter:
     def go_on(self) -> None:
         """The message is there, or will never be: try again."""
         raise NotImplementedError
+
+    def is_gone(self) -> bool:
+        """Whether nobody asks any more."""
+        return False
 
 
 class UncommittedBatch:
@@ -42,9 +50,19 @@ class Uncommitted:
     """batches: oldest first; due: so many of them the store has answered for, and the queue takes
     them in its next turn; count, bytes, body_bytes: of all messages in them; taken, released:
     batches that ever were; waiters: of basic.get, each with the number of batches that had been
-    taken when it asked."""
+    taken when it asked; waiters_most: with so many it is looked which are gone."""
 
-    __slots__ = ("batches", "body_bytes", "bytes", "count", "due", "released", "taken", "waiters")
+    __slots__ = (
+        "batches",
+        "body_bytes",
+        "bytes",
+        "count",
+        "due",
+        "released",
+        "taken",
+        "waiters",
+        "waiters_most",
+    )
 
     def __init__(self) -> None:
         self.batches: deque[UncommittedBatch] = deque()
@@ -55,6 +73,7 @@ class Uncommitted:
         self.taken: i64 = 0
         self.released: i64 = 0
         self.waiters: list[tuple[int, ReadWaiter]] = []
+        self.waiters_most: i64 = WAITERS_KEPT
 
     def take(self, messages: list[Message]) -> UncommittedBatch:
         """`messages` are on their way to the store, behind all others; the list stays as it is."""
@@ -112,7 +131,11 @@ class Uncommitted:
         self.let_go_on()
 
     def wait(self, waiter: ReadWaiter) -> None:
-        """Tell `waiter` when all there is now is ready, or gone."""
+        """Tell `waiter` when all there is now is ready, or gone. A full disk may let clients wait
+        for long, and those that have left meanwhile are not kept."""
+        if len(self.waiters) >= self.waiters_most:
+            self.waiters = [one for one in self.waiters if not one[1].is_gone()]
+            self.waiters_most = WAITERS_KEPT + 2 * len(self.waiters)
         self.waiters.append((int(self.taken), waiter))
 
     def let_go_on(self) -> None:

@@ -46,6 +46,9 @@ class GetWaiter(ReadWaiter):
         self.channel.inbox.unpark()
         self.channel.wake()
 
+    def is_gone(self) -> bool:
+        return self.channel.inbox.is_ending or not self.channel.is_alive
+
 
 def wait_for_first(channel: Channel, actor: QueueActor) -> bool:
     """Park the basic.get that `channel` is about, if `actor` has its message on the disk, or has

@@ -15,6 +15,7 @@ from penstock.broker.admin.paging import Pager
 from penstock.broker.admin.view_memory import queue_stamp
 from penstock.broker.admin.view_queues import memory_of
 from penstock.broker.admin.views import actor_snapshots
+from penstock.broker.queue.uncommitted import WAITERS_KEPT
 from penstock.explain.naming import Names
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4
 from penstock.protocol import methods as m
@@ -168,6 +169,26 @@ def test_a_get_does_not_wait_for_what_will_not_come(end: str) -> None:
     bed.look()
     (heard,) = peer.heard()
     assert isinstance(heard.method, m.ChannelClose if end == "delete" else m.BasicGetEmpty)
+
+
+@pytest.mark.parametrize("how", ["close", "hang up"])
+def test_who_asks_and_leaves_is_not_kept(how: str) -> None:
+    bed = StoreBed()
+    bed.send(b"1")
+    stays = bed.connect("stays")
+    stays.say(1, m.BasicGet("q"))
+    for number in range(3 * WAITERS_KEPT):
+        peer = bed.connect(f"leaves {number}")
+        peer.say(1, m.BasicGet("q"))
+        if how == "close":
+            peer.say(0, m.ConnectionClose(200, "", 0, 0))
+        else:
+            peer.hang_up()
+        bed.look()
+    uncommitted = bed.actor("q").uncommitted
+    assert uncommitted is not None and len(uncommitted.waiters) <= WAITERS_KEPT + 2
+    bed.write()
+    assert stays.bodies() == [b"1"]
 
 
 def test_a_full_disk_holds_deliveries() -> None:
