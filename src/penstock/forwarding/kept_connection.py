@@ -26,7 +26,8 @@ _BUSY: Final = (403, 405)
 _OPEN: Final = number_of(m.ChannelOpen)
 _CLOSE: Final = number_of(m.ChannelClose)
 _CLOSE_OK: Final = number_of(m.ChannelCloseOk)
-_CHANNELS: Final = 65_535
+_FIRST: Final = 1
+"""A channel that every client may have, and none has at a broker that is asked again."""
 TOKEN_BYTES: Final = REFERENCE_BYTES - 4
 _UNKNOWN: Final = 16_384
 """Runs that a leader is asked for: one for each channel, and each broker it has lost."""
@@ -243,7 +244,7 @@ class KeptConnection:
         if number == 0:
             self._broker_says(frame)
             return
-        if self.declaring and number not in self.channels:
+        if self.declaring:
             self._declared(frame)
             return
         channel = self.channels.get(number)
@@ -376,26 +377,19 @@ class KeptConnection:
         method.client_properties["capabilities"] = known | {GOES_ON: True}
         return method_frame(0, method)
 
-    @property
-    def _spare(self) -> int:
-        """A channel that the client does not use."""
-        number = self.tune_ok.channel_max or _CHANNELS
-        while number in self.channels or number in self.is_closing:
-            number -= 1
-        return number
-
     def _declare(self) -> None:
-        """On a channel of its own: what is left of it, some at a time."""
-        self.to_broker.append(method_frame(self._spare, m.ChannelOpen()))
+        """On a channel that is closed again before the client's are opened, because he may use all
+        that he has: what is left of it, some at a time."""
+        self.to_broker.append(method_frame(_FIRST, m.ChannelOpen()))
         self._declare_some()
 
     def _declare_some(self) -> None:
-        at, spare = self.declared_at, self._spare
+        at = self.declared_at
         self.declared_to = min(at + _DECLARED, len(self.declaring))
         some = self.declaring[at : self.declared_to]
-        self.to_broker += (method_frame(spare, one) for one in some)
+        self.to_broker += (method_frame(_FIRST, one) for one in some)
         if at == self.declared_to:
-            self.to_broker.append(method_frame(spare, m.ChannelClose()))
+            self.to_broker.append(method_frame(_FIRST, m.ChannelClose()))
 
     def _declared(self, frame: Frame) -> None:
         _, number, ids, data = frame

@@ -286,3 +286,15 @@ def test_the_last_declared_queue_has_no_name_needed(relay: Relay) -> None:
     relay.call(1, m.QueuePurge(""), m.QueuePurgeOk)
     relay.publish("last", b"x")
     assert relay.bodies() == [b"x"]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_who_uses_every_channel_that_it_may_goes_on(channels: int) -> None:
+    relay = Relay(random.Random(1), is_open=False)
+    relay.open(channels, channel_max=channels)
+    relay.call(1, m.QueueDeclare(QUEUE, durable=True), m.QueueDeclareOk)
+    name = relay.call(1, m.QueueDeclare("", exclusive=True), m.QueueDeclareOk).queue
+    relay.call(channels, m.BasicConsume(name, "mine", no_ack=True), m.BasicConsumeOk)
+    relay.die()
+    relay.publish(name, b"still here")
+    assert relay.bodies() == [b"still here"]
