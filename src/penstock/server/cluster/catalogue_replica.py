@@ -155,7 +155,9 @@ def copy_rows(path: Path) -> list[bytes]:
     entries: list[bytes] = []
     writer = EntryWriter()
     try:
-        db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+        # As a URI of its own making: the folders may have any name.
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        db = sqlite3.connect(uri, uri=True, isolation_level=None)
         try:
             db.execute("PRAGMA busy_timeout = 5000")
             db.execute("BEGIN")

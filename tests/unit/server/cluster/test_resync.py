@@ -289,6 +289,20 @@ def test_what_is_there_already_is_not_fetched(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_the_folder_of_a_leader_may_have_any_name(tmp_path: Path) -> None:
+    """Some characters mean something in the URI by which its catalogue is read."""
+    for name in ("a#b", "a?b", "a%20b", "ä ö"):
+        writer = Writer(tmp_path / name, 4)
+        for _ in range(40):
+            writer.step()
+        directory = tmp_path / f"follower of {name}"
+        directory.mkdir()
+        _, begin = copy(writer, directory, 4)
+        follow(writer, directory, begin)
+        check_same(writer, directory)
+        writer.close()
+
+
 def test_a_bug_of_the_copy_is_found(tmp_path: Path) -> None:
     """Planted: entries from the end of the copy on, instead of from its beginning."""
     found = 0
