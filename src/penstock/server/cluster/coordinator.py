@@ -117,7 +117,7 @@ class CoordinatorThread:
         def work(store: EtcdStore) -> None:
             try:
                 is_done = store.swap(CONFIG, revision, value)
-            except EtcdFault:
+            except Exception:
                 self._tell(self.events.swapped, number, None)
                 raise
             self._tell(self.events.swapped, number, is_done)
@@ -184,6 +184,12 @@ class CoordinatorThread:
                 next_poll = time.monotonic() + POLL_S
             except OperatorError as error:
                 self._tell(self.events.refused, error)
+                self.is_poll_wanted = False
+                next_poll = time.monotonic() + POLL_S
+            except Exception as fault:
+                # Without this thread the node would never again hear of a change, and not say so.
+                self._reach(False, f"internal error: {fault!r}")
+                self.is_poll_wanted = False
                 next_poll = time.monotonic() + POLL_S
         self.store.close()
 

@@ -127,8 +127,14 @@ class EtcdStore:
             client = self.clients[self.turn]
             try:
                 self._check(client)
-                found: dict[str, Any] = client.post(client.get_url(path), json=payload)
-                return found
+                found = client.post(client.get_url(path), json=payload)
+                if isinstance(found, dict):
+                    return found
+                raise ValueError("an answer that no etcd gives")
+            except OperatorError:
+                # The next question is for another one.
+                self.turn = (self.turn + 1) % len(self.endpoints)
+                raise
             except (Etcd3Exception, OSError, ValueError) as fault:
                 # ValueError: an answer that is not JSON, from something that is no etcd.
                 said = getattr(fault, "detail_text", None) or str(fault) or type(fault).__name__
@@ -151,12 +157,16 @@ class EtcdStore:
         names without the prefix. Raises: EtcdFault."""
         start = (self.prefix + below).encode()
         answer = self._post("/kv/range", {"key": _text(start), "range_end": _text(_behind(start))})
-        return {
-            _bytes(row["key"]).decode()[len(self.prefix) :]: Stored(
-                _bytes(row.get("value", "")), int(row["mod_revision"])
-            )
-            for row in answer.get("kvs", ())
-        }
+        try:
+            return {
+                # A name that is no text is not one of ours.
+                _bytes(row["key"]).decode(errors="replace")[len(self.prefix) :]: Stored(
+                    _bytes(row.get("value", "")), int(row["mod_revision"])
+                )
+                for row in answer.get("kvs", ())
+            }
+        except (LookupError, TypeError, ValueError, AttributeError) as fault:
+            raise EtcdFault(f"{self.endpoint}: {_short(f'an odd answer: {fault!r}')}") from fault
 
     def swap(self, name: str, revision: int, value: bytes) -> bool:
         """Write `value` if the key's last change was `revision`, 0 for: it is not there.

@@ -1,22 +1,33 @@
 """etcd as members use it: versions, addresses, and what a real one keeps."""
 
+import asyncio
+import json
 import subprocess
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.demo.cluster_rig import ClusterRig
-from penstock.server.cluster.coordinator import CoordinatorView, view_of
+from penstock.server.cluster.coordinator import (
+    CoordinatorEvents,
+    CoordinatorThread,
+    CoordinatorView,
+    view_of,
+)
 from penstock.server.cluster.etcd import (
     EtcdFault,
     EtcdStore,
     Stored,
+    _text,
     parse_endpoints,
     version_fault,
 )
 from tests.conformance.live import free_port
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("version", ["3.4.20", "3.4.23", "3.5.13", "3.6.0", "4.0.0"])
@@ -123,3 +134,103 @@ def test_something_else_at_the_address_is_a_fault_too(tmp_path: Path) -> None:
             store.read()
         store.close()
         server.kill()
+
+
+def test_a_name_that_is_no_text_is_passed_over(store: EtcdStore) -> None:
+    store.put("members/known", b"x")
+    odd = _text(store.prefix.encode() + b"members/\xff\xfe")
+    store._post("/kv/put", {"key": odd, "value": _text(b"y")})
+    found = store.read()
+    assert found["members/known"].value == b"x"
+    store._post("/kv/deleterange", {"key": odd})
+
+
+class OddEtcd(BaseHTTPRequestHandler):
+    """Answers what no etcd answers, until it is well."""
+
+    answers: dict[str, object] = {}
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        data = json.dumps(self.answers[self.path.removeprefix("/v3")]).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""
+
+
+class Heard(CoordinatorEvents):
+    def __init__(self) -> None:
+        self.views = 0
+        self.swaps: list[bool | None] = []
+        self.refusals: list[OperatorError] = []
+        self.reaches: list[tuple[bool, str]] = []
+
+    def seen(self, view: CoordinatorView) -> None:
+        self.views += 1
+
+    def swapped(self, number: int, is_done: bool | None) -> None:
+        self.swaps.append(is_done)
+
+    def changed(self) -> None:
+        pass
+
+    def reached(self, is_reachable: bool, words: str) -> None:
+        self.reaches.append((is_reachable, words))
+
+    def refused(self, error: OperatorError) -> None:
+        self.refusals.append(error)
+
+
+GOOD: dict[str, object] = {
+    "/maintenance/status": {"version": "3.5.21"},
+    "/kv/range": {"kvs": []},
+    "/kv/txn": {"succeeded": True},
+    "/lease/grant": {"ID": "7"},
+    "/lease/keepalive": {"result": {"TTL": "10"}},
+    "/kv/put": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "odd"),
+    [
+        ("/kv/range", []),
+        ("/kv/range", {"kvs": [{"value": "eA=="}]}),
+        ("/kv/range", {"kvs": [{"key": "a", "mod_revision": "1"}]}),
+        ("/kv/txn", "yes"),
+        ("/lease/grant", {"TTL": "10"}),
+        ("/maintenance/status", {"version": "3.5.1"}),
+    ],
+)
+def test_whatever_it_answers_it_is_asked_again(path: str, odd: object) -> None:
+    """One that is restored, upgraded, or behind a gateway that is not well."""
+
+    async def scenario() -> None:
+        OddEtcd.answers = {**GOOD, path: odd}
+        server = ThreadingHTTPServer(("127.0.0.1", 0), OddEtcd)
+        Thread(target=server.serve_forever, daemon=True).start()
+        heard = Heard()
+        store = EtcdStore([f"http://127.0.0.1:{server.server_port}"], "/penstock/odd/")
+        thread = CoordinatorThread(store, "a", "boot", heard)
+        thread.start()
+        thread.live()
+        thread.swap(1, 0, b"config")
+        await asyncio.sleep(0.7)
+        views = heard.views
+        # It was not asked all the time.
+        assert len(heard.refusals) < 10 and thread.thread.is_alive()
+        OddEtcd.answers = GOOD
+        async with asyncio.timeout(PATIENCE_S):
+            while heard.views <= views or not heard.swaps:
+                await asyncio.sleep(0.02)
+        assert heard.swaps == ([True] if path in ("/kv/range", "/lease/grant") else [None])
+        assert heard.reaches[-1] == (True, "")
+        thread.close(2.0)
+        server.shutdown()
+        server.server_close()
+
+    asyncio.run(scenario())
