@@ -39,7 +39,7 @@ ROWS: Final = frozenset({ROW_KEPT, ROW_GONE})
 OWN_NAMES: Final = frozenset({"lock", CLUSTER, "lost+found", RESERVE, "parked"})
 OWN_BEGINNINGS: Final = (DATABASE, AUDIT.partition(".")[0] + ".")
 TRANSIENT: Final = "transient"
-FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def is_own(path: str) -> bool:
@@ -60,6 +60,8 @@ class FollowerFiles:
         self.root = root
         self._files: dict[str, int] = {}
         self._dirty: dict[str, None] = {}
+        # Folders in which a name was made or taken away that is not safe yet.
+        self._loose: dict[str, None] = {}
         self._rows: CatalogueReplica | None = None
         self._freeing = FileReclaimer()
         self._is_closed = False
@@ -115,10 +117,14 @@ class FollowerFiles:
     def _open(self, path: str) -> int:
         whole = self.root / path
         try:
-            return os.open(whole, FLAGS, 0o600)
+            return os.open(whole, FLAGS)
         except FileNotFoundError:
             self._make_all(whole.parent)
-        return os.open(whole, FLAGS, 0o600)
+        self._note_name(path)
+        return os.open(whole, FLAGS | os.O_CREAT, 0o600)
+
+    def _note_name(self, path: str) -> None:
+        self._loose[path.rpartition("/")[0]] = None
 
     def _let_go(self, path: str) -> None:
         """An error of writing is told to the handle that has written, so it is asked for."""
@@ -174,6 +180,7 @@ class FollowerFiles:
             if handle < 0:
                 handle = os.open(whole, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             os.unlink(whole)
+            self._note_name(path)
         except FileNotFoundError:
             pass
         finally:
@@ -215,11 +222,16 @@ class FollowerFiles:
             self._forget(name)
         with suppress(FileNotFoundError):
             shutil.rmtree(self.root / path)
+            self._note_name(path)
 
     def _sync_folder(self, one: Operation) -> None:
+        self._sync_names(one.path)
+
+    def _sync_names(self, path: str) -> None:
         # A folder that was removed later has nothing that could be safe.
         with suppress(FileNotFoundError):
-            sync_directory(self.root / one.path)
+            sync_directory(self.root / path)
+        self._loose.pop(path, None)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -235,12 +247,15 @@ class FollowerFiles:
                 if not is_own(path):
                     _sync_path(os.path.join(folder, name))
             sync_directory(Path(folder))
+        self._loose.clear()
 
     def sync_written(self) -> None:
-        """What was written and is not safe yet."""
+        """What was written, made and removed, and is not safe yet."""
         for path in list(self._dirty):
             os.fdatasync(self._opened(path))
             del self._dirty[path]
+        for path in list(self._loose):
+            self._sync_names(path)
 
     def close(self) -> None:
         """Give everything back; what no sync has asked for may not be safe. A second time does

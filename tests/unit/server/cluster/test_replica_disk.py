@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.replication.operations import CREATE, MAKE_FOLDER, SYNC_FILE, WRITE, Operation, encode
+from penstock.replication.operations import (
+    CREATE,
+    MAKE_FOLDER,
+    REMOVE,
+    REMOVE_FOLDER,
+    SYNC_FILE,
+    WRITE,
+    Operation,
+    encode,
+)
 from penstock.replication.positions import Entry, Position
 from penstock.replication.state import MemberState
 from penstock.server.cluster import member_files, replica_disk
@@ -61,16 +70,22 @@ def happened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of files as they are synced, and `state OPEN_EPOCH` when one is about to be written."""
     found: list[str] = []
     real_sync, real_write = os.fdatasync, member_files.write_state
+    real_fsync = os.fsync
 
     def fdatasync(handle: int) -> None:
         found.append(os.readlink(f"/proc/self/fd/{handle}").rpartition("/")[2])
         real_sync(handle)
+
+    def fsync(handle: int) -> None:
+        found.append(os.readlink(f"/proc/self/fd/{handle}").rpartition("/")[2])
+        real_fsync(handle)
 
     def write_state(path: Path, state: MemberState) -> None:
         found.append(f"state {state.open_epoch}")
         real_write(path, state)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
+    monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(replica_disk, "write_state", write_state)
     return found
 
@@ -90,6 +105,39 @@ async def test_a_state_claims_only_what_is_safe(tmp_path: Path, happened: list[s
     assert told.numbers == [1, 2, 3, 4]
     assert told.position == Position(3, 1)
     assert happened.index("1.acks") < happened.index("state 0") < happened.index("state 4")
+    await disk.close()
+
+
+@pytest.mark.parametrize("change", [CREATE, WRITE, REMOVE, REMOVE_FOLDER])
+async def test_a_state_claims_only_names_that_are_safe(
+    change: int, tmp_path: Path, happened: list[str]
+) -> None:
+    """The leader syncs them when somebody relies on them, which may be much later."""
+    path = LOG.replace("1.log", "2.log")
+    if change == REMOVE:
+        path = ACKS
+    elif change == REMOVE_FOLDER:
+        path = "vhosts/one/persistent"
+    folder = path.split("/")[-2]
+    told = Told()
+    disk = ReplicaDisk(tmp_path, "boot", told)
+    disk.open()
+    disk.persist(1, MemberState(open_epoch=3))
+    disk.apply((Entry(3, 1, ENTRY),))
+    disk.persist(2, MemberState())
+    await told.until(2)
+    disk.persist(3, MemberState(open_epoch=3))
+    await told.until(3)
+    happened.clear()
+    disk.apply((Entry(3, 2, encode([Operation(change, path)])),))
+    disk.persist(4, MemberState())
+    await told.until(4)
+    assert folder in happened[: happened.index("state 0")]
+    happened.clear()
+    disk.persist(5, MemberState(open_epoch=3))
+    disk.persist(6, MemberState())
+    await told.until(6)
+    assert folder not in happened, "it is safe already"
     await disk.close()
 
 
