@@ -40,6 +40,8 @@ TAKEN_S: Final = 5.0
 """For a leader's broker to take a forwarded client."""
 _PIECES: Final = 1 << 18
 """Small frames are written together, up to about so many bytes."""
+OF_PEERS: Final = (LinkFault, OSError, EOFError)
+"""What ends a connection and is no bug of ours."""
 _REFUSALS: Final = 64
 """Sentences that are not said again."""
 
@@ -68,6 +70,12 @@ class Peer:
         self.fault = "not reached yet"
         self.heard_at = 0.0
         self.task = asyncio.create_task(self._run())
+        self.task.add_done_callback(self._over)
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        fault = None if task.cancelled() else task.exception()
+        if isinstance(fault, Exception):
+            self.links.events.link_failed(fault)
 
     def queue(self, kind: int, payload: bytes = b"") -> bool:
         """To be written by `flush`. False: there is no link, or there was one and the peer falls
@@ -160,6 +168,9 @@ class Peer:
                 task.cancel()
             faults = await asyncio.gather(*tasks, return_exceptions=True)
             self.is_idle.set()
+            for one in faults:
+                if isinstance(one, Exception) and not isinstance(one, OF_PEERS):
+                    self.links.events.link_failed(one)
         said = [str(one) for one in faults if isinstance(one, LinkFault)]
         words, self.fault = (said[0] if said else self.fault or "closed the connection"), ""
         self._failed(words)

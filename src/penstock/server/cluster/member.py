@@ -537,6 +537,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self.last_words = words
             self.log.warning(words)
 
+    def link_failed(self, fault: Exception) -> None:
+        self.log.error("what came over a link has failed", fault)
+        self._end(OperatorError(f"node '{self.me.name}' has failed: {fault!r}"))
+
     def _place(self) -> Place | None:
         """Who leads, None while nobody does or this node's broker does not serve yet."""
         name, epoch = self.member.leader, self.member.epoch

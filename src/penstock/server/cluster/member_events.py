@@ -21,6 +21,10 @@ class LinkEvents:
     def said(self, words: str) -> None:
         raise NotImplementedError
 
+    def link_failed(self, fault: Exception) -> None:
+        """Whoever was told of a link has raised it: a bug, and no fault of the peer's."""
+        raise NotImplementedError
+
 
 class ChildEvents:
     """What a broker has to say; the member's."""

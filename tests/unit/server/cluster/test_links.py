@@ -41,6 +41,10 @@ class Book(LinkEvents):
         self.refused: set[str] = set()
         self.frames: list[tuple[str, int, bytes]] = []
         self.words: list[str] = []
+        self.failures: list[Exception] = []
+
+    def link_failed(self, fault: Exception) -> None:
+        self.failures.append(fault)
 
     def link_up(self, name: str) -> None:
         self.up.add(name)
@@ -164,6 +168,48 @@ async def test_a_stranger_costs_a_refusal_and_no_more() -> None:
         writer.close()
     assert not a.book.up
     await close(a)
+
+
+class Breaks(Book):
+    """Has a bug that some frames find."""
+
+    def received(self, name: str, kind: int, payload: bytes) -> None:
+        if payload == b"bug":
+            raise AssertionError("the log has no gaps")
+        if payload == b"fault":
+            raise LinkFault("sends what is no frame")
+        super().received(name, kind, payload)
+
+    def link_down(self, name: str, *, is_refused: bool) -> None:
+        super().link_down(name, is_refused=is_refused)
+        if is_refused:
+            raise AssertionError("nobody listens there")
+
+
+async def test_a_bug_that_the_end_of_a_link_finds_is_told() -> None:
+    a, b = End("a"), End("b")
+    a.book = a.links.events = Breaks()
+    await joined(a, b)
+    await until(lambda: a.book.up and b.book.up)
+    await b.links.close()
+    await until(lambda: len(a.book.failures) > 0)
+    assert "nobody listens" in str(a.book.failures[0])
+    await close(a)
+
+
+async def test_a_bug_that_a_frame_finds_is_told() -> None:
+    a, b = End("a"), End("b")
+    b.book = b.links.events = Breaks()
+    await joined(a, b)
+    await until(lambda: a.book.up and b.book.up)
+    assert a.links.send("b", MESSAGE, b"fault")
+    await until(lambda: any("no frame" in one for one in b.book.words))
+    await until(lambda: a.book.up and b.book.up)
+    assert b.book.failures == []
+    assert a.links.send("b", MESSAGE, b"bug")
+    await until(lambda: len(b.book.failures) > 0)
+    assert "no gaps" in str(b.book.failures[0])
+    await close(a, b)
 
 
 async def test_a_peer_that_takes_nothing_is_cut_off_and_holds_nobody(tmp_path: Path) -> None:
