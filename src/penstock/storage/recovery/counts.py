@@ -1,4 +1,5 @@
-"""How often messages came back, as a start finds it beside their segments."""
+"""How often messages came back, as a start finds it beside their segments; and what a start adds to
+their acknowledgements."""
 
 from collections.abc import Sequence
 from errno import EDQUOT, ENOSPC
@@ -11,11 +12,16 @@ from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery.old_segment import OldSegment
 
 
-def carry_counts(log: MessageLog, wrecks: Sequence[OldSegment], directory: Directory) -> None:
+def carry_counts(
+    log: MessageLog,
+    wrecks: Sequence[OldSegment],
+    directory: Directory,
+    changed: dict[Segment, None],
+) -> None:
     """Give the queues of `log` the counts of what they have. A crash while a segment was compacted
     leaves some beside the older copy of a message only: they are made safe beside the newer one,
-    before the older may go. Without room for that the first batch does it. Raises: OSError,
-    SyncFailed."""
+    before the older may go, and so is what else the segments `changed` have got slots for. Without
+    room for that the first batch does it. Raises: OSError, SyncFailed."""
     for wreck in wrecks:
         for queue_id, counts in wreck.returned.items():
             index = log.queues[queue_id]
@@ -24,7 +30,6 @@ def carry_counts(log: MessageLog, wrecks: Sequence[OldSegment], directory: Direc
                 if run is not None and run.has(position):
                     index.returned[position] = max(index.returned.get(position, 0), count)
     known = {int(wreck.segment.number): wreck.returned for wreck in wrecks}
-    changed: dict[Segment, None] = {}
     for index in log.queues.values():
         for position, count in index.returned.items():
             run = index.find(position)
@@ -35,7 +40,7 @@ def carry_counts(log: MessageLog, wrecks: Sequence[OldSegment], directory: Direc
                 write_slot(segment, RETURNED, index.queue_id, position, position, count)
                 changed[segment] = None
     for segment in changed:
-        if not _write(segment, directory):
+        if not _write(segment, directory) and segment.live > 0:
             log.acking[segment] = None
     if changed:
         directory.sync()

@@ -5,8 +5,9 @@
                           gets a footer, and a new segment is begun for what comes (F5, F6)
     a hole in the middle  the records behind it are found again; it is damage where everything was
                           safe once, and a torn write where it was not (F11, F13)
-    one entry twice       a crash while a segment was compacted: the newer copy counts; how often it
-                          came back, as far as either says, is written beside the newer one
+    one entry twice       a crash while a segment was compacted: the newer copy counts, and the
+                          older is settled; how often it came back, as far as either says, is
+                          written beside the newer one
     no acknowledgements   everything in the segment counts: redeliveries
     no header             the newest segment was just begun: nothing in it was safe; in any other,
                           or when a record says that something was, it is damage: set aside
@@ -40,21 +41,23 @@ from penstock.storage.log.log import MessageLog
 from penstock.storage.log.roster import IS_ACKED, IS_LOG, Entry
 from penstock.storage.recovery.counts import carry_counts
 from penstock.storage.recovery.old_segment import OldSegment
+from penstock.storage.recovery.older_copies import OlderCopies
 
 
-def merge(index: QueueIndex, runs: list[Run], directory: Directory) -> None:
-    """Give `index` its `runs`, those of newer segments last. Raises: OSError."""
+def merge(index: QueueIndex, runs: list[Run], directory: Directory, older: OlderCopies) -> None:
+    """Give `index` its `runs`, those of newer segments last; what they have twice is noted in
+    `older`. Raises: OSError."""
     ordered = sorted(runs, key=_first)
     group: list[Run] = []
     reach = 0
     for run in ordered:
         if group and run.first > reach:
-            _settle_group(index, group, directory)
+            _settle_group(index, group, directory, older)
             group = []
         reach = max(reach, int(run.last)) if group else int(run.last)
         group.append(run)
     if group:
-        _settle_group(index, group, directory)
+        _settle_group(index, group, directory, older)
 
 
 def _first(run: Run) -> int:
@@ -65,10 +68,12 @@ def _number(run: Run) -> int:
     return int(run.table.segment.number)
 
 
-def _settle_group(index: QueueIndex, group: list[Run], directory: Directory) -> None:
+def _settle_group(
+    index: QueueIndex, group: list[Run], directory: Directory, older: OlderCopies
+) -> None:
     """Runs that overlap: what a newer segment has counts, even if it is settled there."""
     if len(group) > 1:
-        _drop_older(group, directory)
+        _drop_older(group, directory, older)
         group = _cut(group)
     for run in group:
         if run.live > 0:
@@ -77,7 +82,7 @@ def _settle_group(index: QueueIndex, group: list[Run], directory: Directory) -> 
             run.table.segment.runs.pop(run, None)
 
 
-def _drop_older(group: list[Run], directory: Directory) -> None:
+def _drop_older(group: list[Run], directory: Directory, older: OlderCopies) -> None:
     seen: set[int] = set()
     for run in sorted(group, key=_number, reverse=True):
         for position in _persistent(run, directory):
@@ -85,6 +90,7 @@ def _drop_older(group: list[Run], directory: Directory) -> None:
                 seen.add(position)
             elif run.has(position) and run.clear(position):
                 run.table.segment.live -= 1
+                older.note(run.table.segment, int(run.table.queue_id), position)
 
 
 def _persistent(run: Run, directory: Directory) -> list[int]:
@@ -210,7 +216,8 @@ def recover(
             beheaded.append(wreck)
     for queue_id in sorted(live_queue_ids):
         log.open_queue(queue_id)
-    _give_runs(log, wrecks, directory)
+    older = OlderCopies()
+    _give_runs(log, wrecks, directory, older)
     for wreck in beheaded:
         _count_claims(log, wreck, report.lost)
     for wreck in wrecks:
@@ -227,7 +234,7 @@ def recover(
             )
             index.delivered_written = index.delivered_below
     _mend(log, wrecks, report, directory)
-    carry_counts(log, wrecks, directory)
+    carry_counts(log, wrecks, directory, older.settle(wrecks))
     for wreck in wrecks:
         if wreck.segment.live == 0 and _is_orphan(wreck, queue_id_known):
             _set_aside(wreck, directory, names)
@@ -249,13 +256,15 @@ def listed(log: MessageLog, directory: Directory) -> list[Entry]:
     return entries
 
 
-def _give_runs(log: MessageLog, wrecks: list[OldSegment], directory: Directory) -> None:
+def _give_runs(
+    log: MessageLog, wrecks: list[OldSegment], directory: Directory, older: OlderCopies
+) -> None:
     runs: dict[int, list[Run]] = {}
     for wreck in wrecks:
         for run in wreck.segment.runs:
             runs.setdefault(int(run.table.queue_id), []).append(run)
     for queue_id, found in runs.items():
-        merge(log.queues[queue_id], found, directory)
+        merge(log.queues[queue_id], found, directory, older)
 
 
 def _count_claims(log: MessageLog, wreck: OldSegment, lost: dict[int, int]) -> None:
