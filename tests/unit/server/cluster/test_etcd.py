@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import ClassVar
 
 import pytest
 
@@ -148,7 +149,7 @@ def test_a_name_that_is_no_text_is_passed_over(store: EtcdStore) -> None:
 class OddEtcd(BaseHTTPRequestHandler):
     """Answers what no etcd answers, until it is well."""
 
-    answers: dict[str, object] = {}
+    answers: ClassVar[dict[str, object]] = {}
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))

@@ -1,4 +1,4 @@
-"""What a crash has left twice, as a segment was being compacted, counts once, at every later start."""
+"""What a crash has left twice while a segment was compacted counts once, at any later start."""
 
 import pytest
 
