@@ -29,6 +29,7 @@ from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery import old_segment as wreck
 from penstock.storage.recovery import recovery
 from penstock.storage.recovery.old_segment import OldSegment
+from penstock.storage.recovery.older_copies import OlderCopies
 from penstock.storage.recovery.recovery import Recovered, recover
 from tests.crash.life import CONFIRMED
 from tests.crash.planted_reuse import REUSED, Plant
@@ -240,7 +241,9 @@ def acknowledges_everywhere(patch: pytest.MonkeyPatch) -> None:
 
     give = recovery._give_runs
 
-    def give_settled(log: object, wrecks: list[OldSegment], directory: Directory) -> None:
+    def give_settled(
+        log: object, wrecks: list[OldSegment], directory: Directory, older: OlderCopies
+    ) -> None:
         for one in wrecks:
             for other in wrecks:
                 for run in list(other.segment.runs):
@@ -248,7 +251,7 @@ def acknowledges_everywhere(patch: pytest.MonkeyPatch) -> None:
                         if slot.queue_id == run.table.queue_id and slot.kind == 1:
                             first, last = int(slot.first), int(slot.last)
                             other.segment.live -= wreck._clear_range(run, first, last)
-        give(log, wrecks, directory)  # type: ignore[arg-type]  # it is the log
+        give(log, wrecks, directory, older)  # type: ignore[arg-type]  # it is the log
 
     patch.setattr(OldSegment, "_apply", forget_tops)
     patch.setattr(recovery, "_give_runs", give_settled)
