@@ -175,7 +175,8 @@ class CoordinatorThread:
                     was_live = self.was_live
                     view = view_of(self.store.read(), was_live=was_live)
                     self._tell(self.events.seen, view)
-                self._reach(True, "")
+                    # Only here: a job may be nothing at all, or have nothing to ask.
+                    self._reach(True, "")
             except EtcdFault as fault:
                 self._reach(False, str(fault))
                 # Whatever was asked for is asked for again by those who still want it, when they
