@@ -76,6 +76,10 @@ def leave(directory: Path) -> None:
         held.close()
 
 
-def has_data(directory: Path) -> bool:
-    """Whether a broker has been at work there."""
-    return (directory / "VERSION").exists()
+def has_data(directory: Path, state: MemberState | None) -> bool:
+    """Whether a broker has been at work there. state: what `read_state` says of it."""
+    if state is None:
+        return (directory / "VERSION").exists()
+    # A member makes that file as well, and may have ended before it had joined: etcd was not
+    # there, or a port was taken. What a broker makes besides is not there then.
+    return (directory / "vhosts").exists() or (directory / "INVENTORY").exists()

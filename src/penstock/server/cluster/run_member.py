@@ -87,7 +87,7 @@ def _node(config: Config, settings: MemberSettings, sockets: MemberSockets, log:
     boot_id = uuid4().hex[:12]
     state = read_state(path)
     is_new = state is None
-    had_data = has_data(path)
+    had_data = has_data(path, state)
     if state is None:
         state = MemberState(identity=uuid4().hex)
     late = _LateEvents()
