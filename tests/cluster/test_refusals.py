@@ -90,6 +90,13 @@ def test_a_single_brokers_directory_does_not_join(rig: ClusterRig, folder: Path)
     assert single.returncode == 0
     before = files(data)
     command = [*elsewhere(rig.command("a"), str(data)), "--name", "d"]
+    if rig.is_safe:
+        assert "is the certificate of node 'a'" in refused(command)
+        place = rig.folder / "certificates"
+        penstock = [sys.executable, "-m", "penstock.cli.main"]
+        subprocess.run([*penstock, "cluster", "certificates", str(place), "d"], check=True)
+        for option, ending in (("cert", "pem"), ("key", "key")):
+            command += [f"--cluster-{option}", str(place / f"d.{ending}")]
     assert "single node's data" in refused(command)
     after = files(data)
     # Who has looked into it holds the lock, and SQLite has files of its own beside the catalogue.

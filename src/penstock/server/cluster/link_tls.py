@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +10,11 @@ from typing import Any, Final
 from penstock.base.errors import OperatorError
 
 HANDSHAKE_S: Final = 5.0
+HANDSHAKE_TURNS: Final = 4
+"""Of both sides, when there is no network between them; two are needed."""
+NOT_YET_VALID: Final = 9
+EXPIRED: Final = 10
+"""X509_V_ERR_CERT_NOT_YET_VALID and _HAS_EXPIRED of OpenSSL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,48 @@ def _context(side: int, cert: str, key: str, ca: str) -> ssl.SSLContext:
     except (ssl.SSLError, OSError) as fault:
         raise OperatorError(f"{ca} holds no authority in PEM: {fault}") from fault
     return context
+
+
+def check_own(tls: LinkTls, name: str, cert: str, ca: str) -> None:
+    """That other nodes will take this one's certificate, by a handshake with itself: signed by
+    the authority, of this time, good for both directions, and of node `name`.
+
+    Raises: OperatorError, naming the file and the fix."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    dialled = tls.dialling.wrap_bio(to_client, to_server, server_side=False)
+    sides = (dialled, tls.accepting.wrap_bio(to_server, to_client, server_side=True))
+    waiting = list(sides)
+    try:
+        for side in sides * HANDSHAKE_TURNS:
+            if side in waiting:
+                with suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+                    waiting.remove(side)
+        # What the side that accepts says of the other's certificate comes behind the handshake.
+        with suppress(ssl.SSLWantReadError):
+            dialled.read(1)
+    except ssl.SSLCertVerificationError as fault:
+        raise OperatorError(_unfit(fault, cert, ca)) from fault
+    except ssl.SSLError as fault:
+        raise OperatorError(f"{cert} is of no use for TLS 1.3: {fault.reason}") from fault
+    certified = certified_name(dialled.getpeercert() or {})
+    if certified != name:
+        raise OperatorError(
+            f"{cert} is the certificate of node '{certified}', and this is node '{name}': give "
+            "each node its own (penstock cluster certificates)"
+        )
+
+
+def _unfit(fault: ssl.SSLCertVerificationError, cert: str, ca: str) -> str:
+    if fault.verify_code in (NOT_YET_VALID, EXPIRED):
+        return (
+            f"other nodes would not take {cert} ({fault.verify_message}): look at this machine's "
+            "clock, or give it a new one (penstock cluster certificates)"
+        )
+    return (
+        f"{ca} does not vouch for {cert} ({fault.verify_message}): give the authority that has "
+        "signed the certificates of this cluster's nodes, and a certificate by it"
+    )
 
 
 def certified_name(certificate: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.server.cluster.etcd import EtcdFiles, parse_endpoints
 from penstock.server.cluster.link_io import split_address
-from penstock.server.cluster.link_tls import LinkTls, load_tls
+from penstock.server.cluster.link_tls import LinkTls, check_own, load_tls
 from penstock.server.cluster.links import check_plain
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -73,6 +73,9 @@ def member_settings(config: Config) -> MemberSettings:
     if any(files) and not all(files):
         raise OperatorError("--cluster-cert, --cluster-key and --cluster-ca go together")
     check_plain(host, is_plain=config.cluster_plain, has_tls=all(files))
+    tls = load_tls(*files) if all(files) else None
+    if tls is not None:
+        check_own(tls, config.cluster_node, config.cluster_cert, config.cluster_ca)
     return MemberSettings(
         config.cluster_name,
         config.cluster_node,
@@ -81,5 +84,5 @@ def member_settings(config: Config) -> MemberSettings:
         advertised,
         parse_endpoints(config.cluster_coordinator),
         EtcdFiles(config.cluster_etcd_ca, config.cluster_etcd_cert, config.cluster_etcd_key),
-        load_tls(*files) if all(files) else None,
+        tls,
     )

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ from penstock.server.cluster.link_frames import (
     unpacked,
 )
 from penstock.server.cluster.link_io import READER_BYTES, LinkConnection, split_address
-from penstock.server.cluster.link_tls import LinkTls, load_tls
+from penstock.server.cluster.link_tls import LinkTls, check_own, load_tls
 from penstock.server.cluster.links import Links
 from penstock.server.cluster.member_events import LinkEvents
 from penstock.server.net.tls import TlsSession
@@ -262,6 +262,23 @@ def test_files_of_tls_that_are_none_are_refused(tmp_path: Path) -> None:
         load_tls(a_pem, str(tmp_path / "b.key"), ca)
     with pytest.raises(OperatorError, match="no authority"):
         load_tls(a_pem, str(tmp_path / "a.key"), str(tmp_path / "a.key"))
+
+
+def test_a_certificate_that_no_other_node_would_take_is_refused_at_the_start(
+    tmp_path: Path,
+) -> None:
+    tls = certificates(tmp_path, "a", "b")
+    check_own(tls("a"), "a", "a.pem", "ca.pem")
+    with pytest.raises(OperatorError, match=r"a\.pem is the certificate of node 'a', and this is"):
+        check_own(tls("a"), "b", "a.pem", "ca.pem")
+    certificates(tmp_path / "foreign", "c")
+    files = [str(tmp_path / one) for one in ("a.pem", "a.key", "foreign/ca.pem")]
+    with pytest.raises(OperatorError, match=r"ca\.pem does not vouch for a\.pem"):
+        check_own(load_tls(*files), "a", "a.pem", "ca.pem")
+    for name, days in (("old", -9), ("early", 9)):
+        make_node(tmp_path, name, 2, datetime.now(UTC) + timedelta(days=days))
+        with pytest.raises(OperatorError, match="look at this machine's clock"):
+            check_own(tls(name), name, f"{name}.pem", "ca.pem")
 
 
 def test_frames_are_cut_wherever_reads_end() -> None:
