@@ -232,7 +232,7 @@ class Links:
 
     async def listen(self, host: str, port: int) -> int:
         """The port. Raises: OperatorError."""
-        sock = open_socket(host, port)
+        sock = open_socket(host, port, "--cluster-listen")
         loop = asyncio.get_running_loop()
         self.server = await loop.create_server(self._incoming, sock=sock)
         return int(sock.getsockname()[1])

@@ -39,7 +39,7 @@ class MemberSockets:
         if config.port >= 0:
             self.socks[CLIENTS] = open_socket(config.host, config.port)
         if is_tls_wanted(config):
-            self.socks[TLS_CLIENTS] = open_socket(config.host, config.tls_port)
+            self.socks[TLS_CLIENTS] = open_socket(config.host, config.tls_port, "--tls-port")
         whole = Path(control_path(self.port))
         self._open_private(whole.with_name(f"{whole.stem}-forwarded.sock"))
 

@@ -250,8 +250,10 @@ def set_up(sock: socket.socket) -> None:
     watch_host(sock, 1)
 
 
-def open_socket(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises: OperatorError naming the port's owner, or what is wrong."""
+def open_socket(host: str, port: int, option: str = "--port") -> socket.socket:
+    """A listening socket. option: of the command line, which chooses the port.
+
+    Raises: OperatorError naming the port's owner, or what is wrong."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
@@ -264,7 +266,7 @@ def open_socket(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise OperatorError(
                 f"port {port} on {host} is used by {port_owner(port)}; stop it, or choose another "
-                "port with --port (0 picks a free one)"
+                f"port with {option} (0 picks a free one)"
             ) from error
         raise OperatorError(f"cannot listen on {host}:{port}: {error.strerror}") from error
     except OverflowError as error:

@@ -16,6 +16,8 @@ def test_a_port_in_use_names_its_owner_and_the_way_out() -> None:
         port = sock.getsockname()[1]
         with pytest.raises(OperatorError) as caught:
             open_socket("127.0.0.1", port)
+        with pytest.raises(OperatorError, match="with --cluster-listen"):
+            open_socket("127.0.0.1", port, "--cluster-listen")
     text = str(caught.value)
     assert text.startswith(f"port {port} on 127.0.0.1 is used by pid {os.getpid()} (")
     assert "--port" in text
