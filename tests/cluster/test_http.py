@@ -90,6 +90,7 @@ def test_any_node_answers_and_writes_and_goes_on_after_a_failover(
     lags = {one["name"]: one["lag_bytes"] for one in cluster["nodes"] if not one["is_leader"]}
     assert (cluster["leader"], len(lags)) == (leader, 2)
     assert min(lags.values()) >= 0, "the leader says how far they are"
+    assert asked(port, "GET", "cluster-name") == {"name": "penstock"}
     rig.kill(leader)
     second = rig.await_serving(other_than=leader)
     living = everybody - {f"penstock@{leader}"}
@@ -100,6 +101,8 @@ def test_any_node_answers_and_writes_and_goes_on_after_a_failover(
 
     await_true(is_seen, "the third node follows the second")
     assert asked(port, "GET", "flow/cluster")["leader"] == second
+    # Dashboards are filtered by it: another leader is no other cluster.
+    assert asked(port, "GET", "overview")["cluster_name"] == "penstock"
     running = {one["name"]: one["running"] for one in asked(port, "GET", "nodes")}
     assert running == {name: name in living for name in everybody}
     row = asked(port, "GET", "queues/%2F/mirrored")

@@ -498,6 +498,11 @@ class Broker:
         if self.stores.paging is not None and self.stores.stores:
             self.stores.paging.tick(self.memory_high_bytes)
 
+    @property
+    def cluster_name(self) -> str:
+        """The same whoever leads; that of a broker alone is its node's, as in RabbitMQ."""
+        return self.config.cluster_name if self.config.cluster_node else self.node_name
+
     # -- log -------------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
@@ -511,7 +516,7 @@ def _identity(config: Config) -> ServerIdentity:
         f"Python {platform.python_version()}",
         "Copyright the Penstock authors",
         "Licensed under the Apache License 2.0",
-        NODE_NAME,
+        config.cluster_name if config.cluster_node else NODE_NAME,
     )
 
 

@@ -147,15 +147,15 @@ class Metrics:
         ]
 
     def _identity(self, node: Row, endpoint: str) -> Iterator[Metric]:
-        name = str(node["node"])
+        cluster = str(node["cluster_name"])
         yield gauge(
             "rabbitmq_identity_info",
             "RabbitMQ node & cluster identity info",
             1,
             (
-                ("rabbitmq_node", name),
-                ("rabbitmq_cluster", name),
-                ("rabbitmq_cluster_permanent_id", name),
+                ("rabbitmq_node", str(node["node"])),
+                ("rabbitmq_cluster", cluster),
+                ("rabbitmq_cluster_permanent_id", cluster),
                 ("rabbitmq_endpoint", endpoint),
             ),
         )

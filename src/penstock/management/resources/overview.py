@@ -77,7 +77,7 @@ async def overview(call: Call) -> Response:
             "product_name": "Penstock",
             "product_version": __version__,
             "rabbitmq_version": call.services.rabbitmq_version,
-            "cluster_name": node["node"],
+            "cluster_name": node["cluster_name"],
             "cluster_tags": [],
             "node_tags": [],
             "node": node["node"],
@@ -204,7 +204,7 @@ async def node_memory(call: Call) -> Response:
 
 async def cluster_name(call: Call) -> Response:
     node = await call.link.node()
-    return json({"name": node["node"]})
+    return json({"name": node["cluster_name"]})
 
 
 async def whoami(call: Call) -> Response:

@@ -44,6 +44,7 @@ def node(request: Request, seen: FlowTotals) -> Steps[dict[str, object]]:
     yield from _count_queues(broker, counts, totals)
     return {
         "node": broker.node_name,
+        "cluster_name": broker.cluster_name,
         "version": penstock.__version__,
         "build": build_words(),
         "profile": broker.profile.name,
