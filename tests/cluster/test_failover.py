@@ -1,12 +1,13 @@
 """A cluster loses a leader, a follower, its etcd, or half a minute; no client loses a message."""
 
+import subprocess
 import time
 
 import pika
 import pytest
 
 from penstock.demo.cluster_rig import ClusterRig
-from tests.cluster.load import load
+from tests.cluster.load import command, load
 
 pytestmark = pytest.mark.slow
 
@@ -81,6 +82,14 @@ def test_an_etcd_that_is_away_is_not_felt(rig: ClusterRig) -> None:
         assert rig.serving() == leader
         meanwhile = rig.status(leader)
         assert meanwhile is not None and not meanwhile.is_etcd_reachable
+        # A leader that gave up now would have no successor until etcd is back.
+        other = next(name for name in rig.nodes if name != leader)
+        for words in (("move", other), ("drain", leader), ("forget", other)):
+            with pytest.raises(subprocess.CalledProcessError) as refused:
+                command(rig, other, "cluster", *words)
+            assert "while etcd does not answer" in str(refused.value.stderr)
+        queue.await_confirms(20)
+        assert rig.serving() == leader
         rig.start_etcd()
         rig.await_whole()
         after = rig.status(leader)

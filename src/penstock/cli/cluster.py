@@ -265,6 +265,8 @@ def _hand_over(path: str, is_wanted: Callable[[str], bool], name: str) -> str:
                 ask(path, {"op": "cluster_move", "name": name})
                 asked = answer.epoch
             except OperatorError as error:
+                if not answer.is_etcd_reachable:
+                    raise
                 words = str(error)
         time.sleep(0.1)
     why = f": {words}" if words else ""

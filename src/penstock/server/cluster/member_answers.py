@@ -20,6 +20,10 @@ AT_LEADER: Final = ("cluster_move", "cluster_forget")
 alone knows how far the others are."""
 
 
+CHANGES: Final = ("cluster_move", "cluster_forget", "cluster_force_leader")
+"""What etcd has to agree to."""
+
+
 class MemberAnswers:
     """One method for each question, which is its name in the request."""
 
@@ -38,6 +42,8 @@ class MemberAnswers:
                 return self._ask_leader(request | {"asked_by": self.node.me.name})
             if op == "cluster_status":
                 return self.status()
+            if op in CHANGES:
+                self._need_etcd()
             if op == "cluster_move":
                 return self._said(self._resign(name))
             if op == "cluster_forget":
@@ -57,6 +63,18 @@ class MemberAnswers:
         while not asked.done():
             yield 0.01
         return asked.result()
+
+    def _need_etcd(self) -> None:
+        """Without it a leader that gives up has no successor, not even itself.
+        Raises: OperatorError."""
+        is_reachable, words = self.node.reach
+        if not is_reachable:
+            leads = self.node.member.leader
+            goes_on = f"; node '{leads}' goes on leading" if leads else ""
+            raise OperatorError(
+                f"nothing is changed while etcd does not answer ({words}){goes_on}: bring it back, "
+                "then ask again"
+            )
 
     @staticmethod
     def _said(words: str) -> Reply:
