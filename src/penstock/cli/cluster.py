@@ -16,11 +16,11 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.base.printable import printable
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
-from penstock.cli.asking import FORM, RunningBroker
+from penstock.cli.asking import FORM, TABLE, RunningBroker
 from penstock.cli.cluster_options import INSTALL
 from penstock.cli.tables import columns, console, show, table
 from penstock.server.cluster.member_files import leave
-from penstock.server.control.control_client import ask, cluster_path
+from penstock.server.control.control_client import ask, find_cluster
 from penstock.telemetry.words import size
 
 DAYS_MAX: Final = 3650
@@ -43,7 +43,7 @@ def of_node(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def asked(*args: object, port: int, control: str, **given: object) -> None:
-        command(*args, path=control or cluster_path(port), **given)
+        command(*args, path=find_cluster(port, control), **given)
 
     asked = click.option("--control", default="", help="Its control socket, if elsewhere.")(asked)
     text = "Port where clients come to the node that is asked."

@@ -107,5 +107,7 @@ def _announce(node: "MemberNode") -> None:
     click.echo(f" ✔ nodes    {node.address} ({safe})")
     click.echo(f" ✔ etcd     {', '.join(settings.endpoints)}")
     click.echo(f" ✔ data     {node.disk.path}")
-    click.echo(f" ✔ control  penstock cluster status --port {port}")
+    named = node.config.control_socket
+    where = f"--control {named}" if named else f"--port {port}"
+    click.echo(f" ✔ control  penstock cluster status {where}")
     sys.stdout.flush()

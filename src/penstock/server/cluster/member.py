@@ -551,7 +551,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
 
     async def _forwarded(self, hello: Hello, link: LinkConnection) -> None:
         if hello.purpose == ASK_MEMBER:
-            await deliver(hello, link, cluster_path(self.sockets.port))
+            await deliver(hello, link, cluster_path(self.sockets.port, self.config.control_socket))
         elif self.ready_told is None:
             raise LinkFault(f"node '{hello.name}' forwards a client, and this node does not lead")
         elif hello.purpose == ASK_BROKER:

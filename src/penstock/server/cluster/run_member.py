@@ -50,11 +50,11 @@ async def serve_member(config: Config, announce: Callable[[MemberNode], None]) -
         loop.add_signal_handler(name, node.stop)
     loop.add_signal_handler(signal.SIGHUP, node.hang_up)
     answers = MemberAnswers(node)
-    control = ControlSocket(cluster_path(sockets.port), answers.answer)
+    asked = cluster_path(sockets.port, config.control_socket)
+    control = ControlSocket(asked, answers.answer)
     # On every node: the control socket leads to the broker wherever that is.
     management = None
     if is_management_wanted(config):
-        asked = cluster_path(sockets.port)
         management = ManagementChild(config, node.questions.path, log, sockets.local(), asked)
     try:
         await node.start(CoordinatorThread(store, settings.name, node.me.boot_id, node))

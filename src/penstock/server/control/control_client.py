@@ -24,6 +24,8 @@ from penstock.base.errors import OperatorError
 SERVICE: Final = Path("/run/penstock")
 """RuntimeDirectory of packaging/systemd, whose configuration names control.sock in it."""
 SESSIONS: Final = Path("/run/user")
+OF_CLUSTER: Final = "-cluster"
+"""Ending of the socket where a node of a cluster answers, besides that of its broker."""
 HELLO: Final = b'{"op":"amqp"}\n'
 """Has the broker speak AMQP over the control socket from then on."""
 
@@ -45,9 +47,7 @@ def find_control(port: int, ending: str = "") -> str:
     none. ending: of another socket of that broker. Raises: OperatorError if several answer."""
     name = f"penstock-{port}{ending}.sock"
     found: list[str] = []
-    paths = [place / name for place in _places()]
-    if ending == "":
-        paths.append(SERVICE / "control.sock")
+    paths = [*(place / name for place in _places()), SERVICE / f"control{ending}.sock"]
     for path in paths:
         try:
             if stat.S_ISSOCK(path.stat().st_mode):
@@ -103,10 +103,20 @@ def _is_heard(path: str) -> bool:
     return True
 
 
-def cluster_path(port: int) -> str:
-    """Where the node whose clients come to `port` answers questions about its cluster."""
-    whole = Path(control_path(port))
-    return str(whole.with_name(f"{whole.stem}-cluster.sock"))
+def cluster_path(port: int, control: str = "") -> str:
+    """Where the node whose clients come to `port` answers questions about its cluster: beside its
+    broker's control socket. control: that socket, if it is elsewhere."""
+    whole = Path(control or control_path(port))
+    return str(whole.with_name(f"{whole.stem}{OF_CLUSTER}.sock"))
+
+
+def find_cluster(port: int, control: str = "") -> str:
+    """That socket, whoever runs the node. control: the broker's or that socket, if it was named.
+    Raises: OperatorError if several answer."""
+    if not control:
+        return find_control(port, OF_CLUSTER)
+    beside = cluster_path(port, control)
+    return beside if Path(beside).exists() else control
 
 
 def ask(path: str, request: dict[str, object], timeout_s: float = 60.0) -> dict[str, object]:

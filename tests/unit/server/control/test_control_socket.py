@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,13 @@ from hypothesis import strategies as st
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONTROL_REQUEST_BYTES
 from penstock.broker.actors.cooperative import Steps
-from penstock.server.control.control_client import ask, control_path
+from penstock.server.control import control_client
+from penstock.server.control.control_client import (
+    ask,
+    cluster_path,
+    control_path,
+    find_cluster,
+)
 from penstock.server.control.control_socket import ROWS, ControlSocket, in_slices, json_steps
 from tests.definitions import run_through
 from tests.patience import PATIENCE_S
@@ -90,6 +97,26 @@ def test_nobody_answers(tmp_path: Path) -> None:
 
 def test_the_usual_place_is_named_by_the_port() -> None:
     assert control_path(5673).endswith("penstock-5673.sock")
+
+
+def test_a_node_of_a_cluster_is_found_as_its_broker_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, session = tmp_path / "run", tmp_path / "session"
+    for place in (service, session):
+        place.mkdir()
+    monkeypatch.setattr(control_client, "SERVICE", service)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(session))
+    monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
+    # Where it would be, then where a service has it, by either of its sockets.
+    assert find_cluster(5673) == str(session / "penstock-5673-cluster.sock")
+    broker = str(service / "control.sock")
+    assert find_cluster(5673, broker) == broker
+    own = cluster_path(5673, broker)
+    assert own == str(service / "control-cluster.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.bind(own)
+        assert find_cluster(5673) == find_cluster(5673, broker) == find_cluster(5673, own) == own
 
 
 async def test_a_node_answers_status_and_why(tmp_path: Path) -> None:
