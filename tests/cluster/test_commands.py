@@ -46,7 +46,11 @@ def test_status_is_for_people_and_for_programs(rig: ClusterRig) -> None:
     rows = [line.split() for line in said.splitlines() if line.partition(" ")[0] in rig.nodes]
     assert sorted(row[0] for row in rows) == sorted(rig.nodes)
     assert all(row[1] == "yes" for row in rows)
-    assert f"node {leader} leads" in good(rig, follower, "status")
+    # Any of them is asked for how far all are, as before the next step of a rolling upgrade.
+    asked = good(rig, follower, "status")
+    assert f"node {leader} leads" in asked
+    rows = [line.split() for line in asked.splitlines() if line.partition(" ")[0] in rig.nodes]
+    assert len(rows) == 3 and all("-" not in row and "yes" in row[2:] for row in rows), asked
     answer = json.loads(good(rig, leader, "status", "--format", "json"))
     assert answer["leader"] == leader and answer["majority"] == 2
     assert answer["quorum_critical"] == []

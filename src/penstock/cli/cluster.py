@@ -4,6 +4,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import wraps
 from importlib.util import find_spec
@@ -29,6 +30,8 @@ STATUS_COLUMNS: Final = columns("NODE:name ONLINE ROLE POSITION:number LAG:numbe
 MEMBER_COLUMNS: Final = columns("NODE:name VOTES NODES_REACH_IT_AT CLIENTS_AT VERSION")
 NO_LEADER: Final = 3
 """Exit status of `status` while no node leads."""
+LEADER_S: Final = 3.0
+"""For how long `status` waits for the leader's word, which it can do without."""
 HAND_OVER_S: Final = 60.0
 """For an election or two, on a machine with much else to do."""
 
@@ -56,9 +59,24 @@ def of_node(command: Callable[..., None]) -> Callable[..., None]:
 def status(path: str, form: str) -> None:
     """Nodes, who leads, how far each is, and whether etcd answers.
 
+    All but the nodes' rows is as the node that is asked has it; how far each is the leader says.
     Exit status: 0 a node leads, 3 none does.
     """
-    answer = RunningBroker(path, form).show({"op": "cluster_status"}, ClusterAnswer, _show_status)
+    broker = RunningBroker(path, form)
+    found = broker.ask({"op": "cluster_status"})
+    answer = msgspec.convert(found, ClusterAnswer)
+    is_leaders = answer.leader == answer.node
+    if answer.leader and not is_leaders:
+        # When it is being replaced, or stands still, what this node knows has to do.
+        with suppress(OperatorError):
+            request: dict[str, object] = {"op": "cluster_status", "at_leader": True}
+            found |= {"nodes": broker.ask(request, LEADER_S)["nodes"]}
+            answer = msgspec.convert(found, ClusterAnswer)
+            is_leaders = True
+    if form == TABLE:
+        _show_status(answer, is_leaders)
+    else:
+        broker.print(found)
     if not answer.leader:
         sys.exit(NO_LEADER)
 
@@ -71,13 +89,14 @@ def members(path: str, form: str) -> None:
     RunningBroker(path, form).show({"op": "cluster_status"}, ClusterAnswer, _show_members)
 
 
-def _show_status(answer: ClusterAnswer) -> None:
+def _show_status(answer: ClusterAnswer, is_leaders: bool) -> None:
+    """is_leaders: the nodes' rows are by the one that leads."""
     leads = f"node {answer.leader} leads" if answer.leader else f"none leads ({answer.phase})"
     click.echo(f"cluster {answer.cluster}   epoch {answer.epoch}   {leads}")
     reach = "answers" if answer.is_etcd_reachable else "does not answer"
     click.echo(f"etcd    {reach}: {printable(answer.etcd)}")
     click.echo("")
-    rows = [_status_row(answer, one) for one in answer.nodes]
+    rows = [_status_row(answer, one, is_leaders) for one in answer.nodes]
     show(console(), table(STATUS_COLUMNS, rows))
     if answer.is_mirrored:
         synced = [one.name for one in answer.nodes if one.is_in_sync]
@@ -96,7 +115,7 @@ def _show_status(answer: ClusterAnswer) -> None:
         )
 
 
-def _status_row(answer: ClusterAnswer, one: NodeRow) -> tuple[str, ...]:
+def _status_row(answer: ClusterAnswer, one: NodeRow, is_leaders: bool) -> tuple[str, ...]:
     role = one.role if one.is_voter or one.is_leader else f"{one.role}, does not vote"
     lag = "-"
     if one.is_leader:
@@ -104,7 +123,7 @@ def _status_row(answer: ClusterAnswer, one: NodeRow) -> tuple[str, ...]:
     elif one.lag_entries >= 0:
         lag = f"{one.lag_entries:,} ({size(max(one.lag_bytes, 0))})"
     whole = "yes" if one.is_whole else "being copied" if one.is_copied else "no"
-    if answer.leader != answer.node and one.name != answer.node:
+    if not is_leaders and one.name != answer.node:
         # Only the leader knows of others.
         whole = "-"
     position = f"{one.persisted_seq:,}" if one.persisted_seq >= 0 else "-"
