@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ import time
 import pytest
 
 from penstock.demo.cluster_rig import ClusterRig
-from tests.cluster.load import load
+from tests.cluster.load import await_true, load
 from tests.patience import until
 
 pytestmark = pytest.mark.slow
@@ -125,3 +126,14 @@ def test_one_that_is_left_leads_alone_when_a_person_says_so(rig: ClusterRig) -> 
         assert f"node {left} leads" in said
         assert rig.await_serving(leader) == left
         queue.await_confirms(20)
+        # Those that were given up come back with empty directories, and nothing else to be done.
+        shutil.rmtree(rig.nodes[leader].data)
+        rig.start(leader)
+        await_true(lambda: votes(rig, left) == {leader, left}, "it was copied, and votes")
+        queue.await_confirms(20)
+
+
+def votes(rig: ClusterRig, name: str) -> set[str]:
+    """Who does, as node `name` has it."""
+    answer = rig.status(name)
+    return set() if answer is None else set(answer.voters)

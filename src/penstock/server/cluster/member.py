@@ -588,7 +588,14 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.members = read_members(view)
         known = {name: row.identity for name, row in self.members.items()}
         mine = known.get(self.me.name)
-        if mine is not None and mine != self.me.identity:
+        try:
+            config = None if view.config is None else read_config(view.config.value)
+        except OperatorError as error:
+            self._end(error)
+            return
+        # One that was forgotten by force has left its row, and its name is free.
+        is_free = config is not None and mine in config.forgotten
+        if mine is not None and mine != self.me.identity and not is_free:
             self._end(OperatorError(foreign_words(self.me.name, mine, self.me.identity)))
             return
         other = view.live.get(self.me.name, b"").decode(errors="replace")
@@ -601,15 +608,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             )
             return
         self.links.known = known
-        if view.config is not None:
-            try:
-                config = read_config(view.config.value)
-            except OperatorError as error:
-                self._end(error)
-                return
-            self.member.config_seen(config, view.config.revision, now_ms())
-        else:
-            self.member.config_seen(None, 0, now_ms())
+        revision = 0 if view.config is None else view.config.revision
+        self.member.config_seen(config, revision, now_ms())
         coordinator.news(
             view,
             self.member.epoch,
