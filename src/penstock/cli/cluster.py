@@ -243,7 +243,10 @@ def leave_cluster(directory: Path) -> None:
     """Make DIRECTORY, of a node that is stopped, a single broker's: the way out of a cluster."""
     leave(directory)
     click.echo(f"{directory} is a single broker's now: penstock serve --data {directory}")
-    click.echo("on a node that is left: penstock cluster forget its name")
+    click.echo(
+        "on a node that is left: penstock cluster forget its name (not if this is a copy, and the "
+        "node goes on)"
+    )
 
 
 @cluster.command("try")

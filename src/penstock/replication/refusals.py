@@ -81,7 +81,7 @@ def of_forgetting(
     if name == leader:
         return f"{name} leads: `penstock cluster move` first"
     if name not in config.voters:
-        return f"{name} is no voter of cluster {config.cluster_id}"
+        return f"there is no node '{name}' to forget; {', '.join(sorted(config.voters))} vote"
     if not leading.is_settled:
         return "another change of the members is under way: try again in a moment"
     left = [one for one in config.voters if one != name]

@@ -666,7 +666,9 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.role_seen = role
         words = f"{member.role} of epoch {member.epoch}"
         if member.role == "follower":
-            words = f"follows node '{member.leader}' in epoch {member.epoch}"
+            words = f"follows whoever will lead epoch {member.epoch}"
+            if member.leader:
+                words = f"follows node '{member.leader}' in epoch {member.epoch}"
         elif member.role == "leader":
             words = f"leads epoch {member.epoch}"
         if words != self.role_said:
