@@ -279,7 +279,7 @@ def _type_name(value: object) -> str:
     if value is None:
         return "void"
     if type(value) is int:
-        # The width is lost in decoding; pika, whose users meet this text, sends the smallest.
+        # The width is lost in decoding; aio-pika sends the smallest, others 32 bits (adr/0008).
         for bits, name in ((7, "byte"), (15, "short"), (31, "signedint")):
             if -(1 << bits) <= value < 1 << bits:
                 return name

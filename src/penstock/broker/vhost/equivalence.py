@@ -73,7 +73,7 @@ def _described(key: str, table: Mapping[str, object]) -> str:
 
 def type_name(value: object) -> str:
     """RabbitMQ's name for the type. The width of an integer is lost in decoding, so the smallest
-    that holds it is named, which is the one pika sends."""
+    that holds it is named, which is the one aio-pika sends; others send 32 bits (adr/0008)."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, Timestamp):
