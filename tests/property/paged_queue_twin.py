@@ -170,7 +170,7 @@ class PagedQueueMachine(QueueMachine):
         held = [one.message for one in entries or line.returned]
         assert line.stub_entries == sum(is_stub(one) for one in held)
         assert line.entry_bytes == sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in held)
-        front = line.ring.items[int(line.ring.head) :]
+        front = line.ring.every()
         assert line.ring.bytes == sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in front)
         assert line.behind.delta.count > 0 or not line.behind.q2
         assert line.behind.q3 or line.behind.delta.count > 0 or len(line.behind.q1) == 0

@@ -240,12 +240,12 @@ class PagedRig:
         assert queue.stub_count + behind.stub_count == len(stubs)
         stub_bytes = queue.stub_bytes + behind.stub_bytes
         assert stub_bytes == sum(int(one.header_bytes + one.body_bytes) for one in stubs)
-        assert not any(is_stub(one) for one in (*queue.ring.items[int(queue.ring.head) :],))
+        assert not any(is_stub(one) for one in queue.ring.every())
         assert queue.paged_count() == len(stubs) + behind.delta.count
         assert queue.ram_count() >= 0
-        front = sum(len(one.raw) + 130 for one in queue.ring.items[int(queue.ring.head) :])
+        front = sum(len(one.raw) + 130 for one in queue.ring.every())
         assert queue.ring.bytes == front
-        tail = sum(len(one.raw) + 130 for one in behind.q1.items[int(behind.q1.head) :])
+        tail = sum(len(one.raw) + 130 for one in behind.q1.every())
         assert behind.q1.bytes == tail
         returned = sum(len(entry.message.raw) + 130 for entry in queue.returned)
         assert queue.entry_bytes == returned

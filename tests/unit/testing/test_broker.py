@@ -176,7 +176,7 @@ def test_settings_are_those_of_the_configuration_file() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"profil": "none"}, "unknown key 'profil'; known: account_"),
+        ({"profil": "none"}, "unknown key 'profil'; did you mean profile?"),
         ({"heartbeat_s": -1}, "heartbeat_s = -1 is not within 0..65535 seconds"),
         ({"port": 5672}, "port is chosen by the broker for tests; leave it out"),
     ],
