@@ -194,6 +194,16 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
         lost.rows_of(start, {"table": lost.reader._table, "version": 1})
 
 
+def test_a_log_with_ends_of_lines_in_its_statistics_is_followed(tmp_path: Path) -> None:
+    """Other writers put values of columns there, in which JSON leaves such characters as they
+    are."""
+    body = "a\u2028b\u0085c"
+    deltalake.write_deltalake(str(tmp_path), pa.table({"n": [1], "body": [body]}))
+    query = Query(tmp_path)
+    query.drain()
+    assert query.rows == [1]
+
+
 def test_columns_are_looked_at(tmp_path: Path) -> None:
     grow(tmp_path, 0)
     other = StructType().add("n", LongType()).add("size", LongType())

@@ -180,7 +180,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _added(self, version: int) -> list[tuple[str, int]]:
         """Names and sizes of files that a version has added. Raises: OperatorError."""
         added: list[tuple[str, int]] = []
-        for line in _file_of(self._path, version).read_text(encoding="utf-8").splitlines():
+        # Bytes: text would end a line at characters that values in it may have, as statistics.
+        for line in _file_of(self._path, version).read_bytes().splitlines():
             action = json.loads(line)
             if "add" in action and action["add"]["dataChange"]:
                 added.append((unquote(action["add"]["path"]), int(action["add"]["size"])))
