@@ -1,6 +1,8 @@
 """The Delta sink without a JVM: a batch is in the table once, whoever dies in between."""
 
 import os
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -11,13 +13,52 @@ pytest.importorskip("pyspark")
 
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from pyspark.sql.types import LongType, StringType, StructType  # noqa: E402
+from pyspark.sql.pandas.types import to_arrow_schema  # noqa: E402
+from pyspark.sql.types import (  # noqa: E402
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from penstock.base.errors import OperatorError  # noqa: E402
 from penstock.spark.tables.delta_sink import DeltaFile, DeltaWriter  # noqa: E402
 
 SCHEMA = StructType().add("n", LongType()).add("body", StringType())
 OTHER = StructType().add("body", StringType()).add("n", LongType())
+
+NOON = datetime(2026, 5, 1, 12)
+ALL_TYPES: list[tuple[DataType, object]] = [
+    (ByteType(), 1),
+    (ShortType(), 2),
+    (IntegerType(), 3),
+    (LongType(), 4),
+    (FloatType(), 0.5),
+    (DoubleType(), 0.25),
+    (DecimalType(12, 3), Decimal("1.500")),
+    (BooleanType(), True),
+    (StringType(), "a"),
+    (BinaryType(), b"\0"),
+    (DateType(), NOON.date()),
+    (TimestampType(), NOON.replace(tzinfo=UTC)),
+    (TimestampNTZType(), NOON),
+    (ArrayType(IntegerType(), containsNull=False), [1]),
+    (MapType(StringType(), LongType()), [("a", 1)]),
+    (StructType().add("x", ShortType()).add("y", TimestampType()), {"x": 1, "y": None}),
+]
 
 
 def write(writer: DeltaWriter, batch: int, partition: int) -> DeltaFile:
@@ -59,6 +100,44 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     other = DeltaWriter(str(tmp_path), "job", OTHER)
     with pytest.raises(OperatorError, match="columns n, body"):
         other.commit([write(writer, 1, 0)], 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"), [(StringType(), ["q"]), (BooleanType(), [True]), (DoubleType(), [1.5])]
+)
+def test_a_column_of_another_type_is_refused_and_the_table_stays_readable(
+    tmp_path: Path, kind: DataType, values: list[object]
+) -> None:
+    writer = DeltaWriter(str(tmp_path), "job", SCHEMA)
+    writer.commit([write(writer, 0, 0), write(writer, 0, 1)], 0)
+    other = StructType().add("n", kind).add("body", StringType())
+    made = pa.RecordBatch.from_pydict({"n": values, "body": ["x"]}, to_arrow_schema(other))
+    second = DeltaWriter(str(tmp_path), "another", other)
+    with pytest.raises(OperatorError, match=f"column n .* bigint, .* {kind.simpleString()}; use"):
+        second.commit([second.write(iter([made]))], 0)
+    assert rows(tmp_path) == expected(1)
+
+
+def test_a_narrower_type_is_read_as_that_of_the_table(tmp_path: Path) -> None:
+    writer = DeltaWriter(str(tmp_path), "job", SCHEMA)
+    writer.commit([write(writer, 0, 0), write(writer, 0, 1)], 0)
+    narrower = StructType().add("n", IntegerType()).add("body", StringType())
+    made = pa.RecordBatch.from_pydict({"n": [7], "body": ["x"]}, to_arrow_schema(narrower))
+    second = DeltaWriter(str(tmp_path), "another", narrower)
+    second.commit([second.write(iter([made]))], 0)
+    assert rows(tmp_path) == [*expected(1)[:3], 7, *expected(1)[3:]]
+
+
+def test_columns_of_all_types_are_those_of_the_table_the_next_time(tmp_path: Path) -> None:
+    schema = StructType()
+    for number, (kind, _) in enumerate(ALL_TYPES):
+        schema = schema.add(f"c{number}", kind, nullable=number % 2 == 0)
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    values = {f"c{number}": [value] for number, (_, value) in enumerate(ALL_TYPES)}
+    for batch in range(2):
+        writer = DeltaWriter(str(tmp_path), "job", schema)
+        writer.commit([writer.write(iter([pa.RecordBatch.from_pydict(values, arrow)]))], batch)
+    assert pa.table(deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table()).num_rows == 2
 
 
 @settings(max_examples=10, deadline=None)

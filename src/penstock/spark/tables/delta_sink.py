@@ -24,13 +24,20 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructField, StructType
 
 from penstock.base.errors import OperatorError
 
 LOG: Final = "_delta_log"
 """Of the table: a file a version, called by its number."""
+WIDER: Final = {
+    "tinyint": ("smallint", "int", "bigint"),
+    "smallint": ("int", "bigint"),
+    "int": ("bigint",),
+    "float": ("double",),
+}
+"""As what a column is read from files that have the narrower type."""
 
 
 @dataclass
@@ -89,6 +96,11 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             _remove(self._path, parts)
 
 
+def columns_of(table: deltalake.DeltaTable) -> list[StructField]:
+    """Names and types as Spark has them."""
+    return StructType.fromJson(json.loads(table.schema().to_json())).fields
+
+
 def is_committed(path: str, app: str, batch_id: int) -> bool:
     """Whether the table says that `app` has committed `batch_id`."""
     if not deltalake.DeltaTable.is_deltatable(path):
@@ -101,7 +113,7 @@ def add_batch(
     path: str, schema: StructType, parts: list[DeltaFile], app: str, batch_id: int
 ) -> bool:
     """One commit of the table: `parts`, and that `app` has committed `batch_id`; False when it had
-    before. Raises: OperatorError when the table has other columns."""
+    before. Raises: OperatorError when the table has other columns, or they are of other types."""
     arrow = to_arrow_schema(schema, timezone="UTC")
     if deltalake.DeltaTable.is_deltatable(path):
         table = deltalake.DeltaTable(path)
@@ -109,12 +121,21 @@ def add_batch(
         columns = pa.schema([field.with_nullable(True) for field in arrow])
         table = deltalake.DeltaTable.create(path, schema=columns, mode="ignore")
         _sync_log(path, -1)
-    known = [field.name for field in table.schema().fields]
-    if known != arrow.names:
+    there = columns_of(table)
+    if [one.name for one in there] != arrow.names:
         raise OperatorError(
-            f"the Delta table {path} has the columns {', '.join(known)}, and the query writes "
-            f"{', '.join(arrow.names)}; select them in that order, or take another path"
+            f"the Delta table {path} has the columns {', '.join(one.name for one in there)}, and "
+            f"the query writes {', '.join(arrow.names)}; select them in that order, or take "
+            "another path"
         )
+    for one, other in zip(there, from_arrow_schema(arrow, prefer_timestamp_ntz=True), strict=True):
+        known, given = one.dataType.simpleString(), other.dataType.simpleString()
+        # Of a file with another type readers can make nothing, and of the table nothing any more.
+        if known != given and known not in WIDER.get(given, ()):
+            raise OperatorError(
+                f"column {one.name} of the Delta table {path} is {known}, and the query writes "
+                f"{given}; use cast, or take another path"
+            )
     if is_committed(path, app, batch_id):
         # By a driver that may have died before its commit was on the disk.
         _sync_log(path, -1)
