@@ -256,6 +256,8 @@ class Names:
                 self.leases[actor] = label
         for index, (address, name) in enumerate(given.items()):
             is_alone = bearers[name] == 1 and f"conn:{name}" not in windows
+            # A client may call itself what another one is shown as.
+            is_alone = is_alone and name.rpartition("@")[2] not in given
             self.by_address[address] = name if is_alone else f"{name}@{address}"
             if index % STEP_NAMES == STEP_NAMES - 1:
                 yield 0.0

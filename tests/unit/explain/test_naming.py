@@ -62,6 +62,12 @@ def test_a_name_that_is_another_actors_has_the_address_too() -> None:
     assert set(windows) == {"conn:b@a", "conn:b"}
 
 
+def test_a_client_cannot_take_the_place_of_another_that_is_shown_with_its_address() -> None:
+    names = {"conn:1:1": "twin", "conn:1:2": "twin", "conn:1:3": "twin@1:1"}
+    windows = named(scene(*(actor(one, labels={"name": name}) for one, name in names.items())))
+    assert set(windows) == {"conn:twin@1:1", "conn:twin@1:2", "conn:twin@1:1@1:3"}
+
+
 def test_a_name_is_one_line_and_not_too_long() -> None:
     windows = named(scene(actor("conn:a", labels={"name": "x\n\x1b" + "y" * 500})))
     [name] = windows
