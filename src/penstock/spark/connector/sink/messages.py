@@ -36,6 +36,8 @@ _BODY_NAMES: Final = ("body", "value")
 _PROPERTIES: Final = dict(PROPERTY_FIELDS)
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _KINDS: Final = {"STRING": ("string",), "INT": _INTEGERS, "TIMESTAMP": ("timestamp",)}
+_IN_STRUCT: Final = {"STRING": ("varchar", "char"), "INT": (), "TIMESTAMP": ("timestamp_ntz",)}
+"""What fields of `properties` may be besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,13 @@ def plan_rows(columns: Mapping[str, str], options: SinkOptions) -> RowPlan:
         places.get("properties", -1),
         tuple((name, places[name]) for name in _PROPERTIES if name in places),
     )
+
+
+def check_struct(fields: Mapping[str, str]) -> None:
+    """What column `properties` has in it, Spark's simple type by name. Raises: OperatorError."""
+    named = {f"properties.{name}": kind.partition("(")[0] for name, kind in fields.items()}
+    for name, kind in PROPERTY_FIELDS:
+        _check_type(f"properties.{name}", named, (*_KINDS[kind], *_IN_STRUCT[kind], "void"))
 
 
 class RowFrames(NamedTuple):

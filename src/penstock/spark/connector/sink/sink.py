@@ -33,7 +33,13 @@ from penstock.spark.connector.sink.committer import (
     forget_app,
     roll_back,
 )
-from penstock.spark.connector.sink.messages import NO_ORIGIN, Origin, RowPlan, plan_rows
+from penstock.spark.connector.sink.messages import (
+    NO_ORIGIN,
+    Origin,
+    RowPlan,
+    check_struct,
+    plan_rows,
+)
 from penstock.spark.connector.sink.publisher import publish_rows, stage_rows
 
 QUIET_S: Final = 10.0
@@ -212,8 +218,22 @@ def make_sink(
         raise OperatorError(
             "a queue or exchange cannot be overwritten; use mode append (outputMode append)"
         )
-    columns = {field.name: field.dataType.simpleString() for field in schema.fields}
-    return options, plan_rows(columns, options)
+    names = schema.fieldNames()
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise OperatorError(
+            f"the rows have {' and '.join(twice)} more than once, and nothing says which column is "
+            "meant; drop the others, or rename them"
+        )
+    plan = plan_rows(_types(schema), options)
+    struct = schema.fields[plan.struct].dataType if plan.struct >= 0 else None
+    if isinstance(struct, StructType):
+        check_struct(_types(struct))
+    return options, plan
+
+
+def _types(schema: StructType) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
 def check_sink(options: SinkOptions, plan: RowPlan) -> None:
