@@ -291,7 +291,10 @@ def _single(given: Mapping[str, set[str]]) -> dict[str, str]:
     single = {address: min(names) for address, names in given.items() if len(names) == 1}
     bearers = Counter(single.values())
     return {
-        address: name if bearers[name] == 1 else f"{name}@{address}"
+        # A client may call itself what another one is shown as.
+        address: name
+        if bearers[name] == 1 and name.rpartition("@")[2] not in single
+        else f"{name}@{address}"
         for address, name in single.items()
         if name
     }

@@ -41,6 +41,13 @@ def test_actors_peers_and_paths_are_renamed() -> None:
     assert renamed(tables, {}) is tables
 
 
+def test_a_client_that_calls_itself_as_another_is_shown_is_not_taken_for_it() -> None:
+    found = client_names(
+        [("n", "conn:h:1", "twin"), ("n", "conn:h:2", "twin"), ("n", "conn:h:3", "twin@h:1")]
+    )
+    assert found == {"n": {"h:1": "twin@h:1", "h:2": "twin@h:2", "h:3": "twin@h:1@h:3"}}
+
+
 def test_clients_are_called_what_they_call_themselves() -> None:
     found = client_names(
         [
