@@ -59,6 +59,8 @@ _CAUSE_OF_KIND: Final = {
     "account": "debt account",
     "rate": "rate limit",
     "exchange": "full delayed exchange",
+    "group": "slow reader group",
+    "node": "unfinished messages",
 }
 
 CAUSE_OF_REASON: Final = {"debt": "debt account", "rate": "rate limit"}

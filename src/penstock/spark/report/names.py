@@ -28,6 +28,7 @@ _WORDS: Final = {
     "rate": "rate limit of {}",
     "account": "debt account of {}",
     "exchange": "exchange {}",
+    "group": "reader group {}",
     "conn": "{}",
 }
 

@@ -208,6 +208,14 @@ _ADVICE: Final[Mapping[str, str]] = {
     "rate limit": "this limit was set: raise rate_connection_* or the row of [[rates]]",
     "debt account": "raise this account's limit (account_*_high), or have less under way",
     "full delayed exchange": "raise delayed_messages_max, or delay less",
+    "slow reader group": (
+        "let it read faster, or be further behind (maxLagMessages, maxLagBytes, or the stream's "
+        "x-max-lag-messages, x-max-lag-bytes); if it never comes back, stream.group.remove"
+    ),
+    "unfinished messages": (
+        "messages come in slower than they are begun: raise unfinished_bytes and "
+        "unfinished_node_bytes, or send large bodies over fewer connections at a time"
+    ),
 }
 
 

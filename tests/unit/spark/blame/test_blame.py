@@ -152,6 +152,26 @@ def test_causes_have_names() -> None:
     assert cause_of("mystery:1") == "unknown"
 
 
+def test_a_stream_that_waits_for_a_reader_group_has_a_cause() -> None:
+    """And so has a connection that waits for memory for messages that have come in part."""
+    found = [
+        Edge("chan:A/1", "queue:/s", "credit", 0, 9),
+        Edge("queue:/s", "group:minutes@/s", "lag", 0, 9),
+        Edge("conn:B", "node", "unfinished", 0, 9),
+    ]
+    causes = {key.victim: (key.root, key.cause) for key in sweep(found, {})}
+    assert causes["chan:A/1"] == ("group:minutes@/s", "slow reader group")
+    assert causes["conn:B"] == ("node", "unfinished messages")
+    rows = tuple(
+        BlameRow(0, key.victim, key.root, key.cause, key.path, blamed_ns)
+        for key, blamed_ns in sweep(found, {}).items()
+    )
+    tables = Tables(*([()] * len(Tables._fields)))._replace(root_cause=rows)
+    summary = summarise(tables, RunDescription(), TableSource("", 3, 0, 0, 0))
+    assert summary.explained_share == 1.0
+    assert all("penstock why" not in one.advice for one in recommend(tables, S))
+
+
 SLOW = "consumer:billing@conn:spark"
 
 
