@@ -69,6 +69,15 @@ def test_every_crash_point(penstock_url: str, tmp_path: Path, step: str) -> None
         assert left(channel, queue) == (0, 0)
 
 
+def test_a_batch_may_have_more_bytes_than_a_group_may_lease(
+    penstock_url: str, tmp_path: Path
+) -> None:
+    with queue_at(penstock_url) as (channel, queue):
+        publish(channel, queue, 0, 3)
+        live(tmp_path, options(penstock_url, queue, maxBytesPerTrigger="1g"), 3)
+        assert sunk(tmp_path) == numbers(3)
+
+
 @pytest.mark.parametrize("step", ["latest", "wal", "sink", "done"])
 def test_crash_points_of_a_group_that_only_the_checkpoint_knows(
     penstock_url: str, tmp_path: Path, step: str

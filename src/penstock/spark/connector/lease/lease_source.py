@@ -21,6 +21,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import InputPartition
 
 from penstock.base.errors import OperatorError
+from penstock.base.limits import LEASE_BYTES
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
@@ -78,7 +79,8 @@ class LeaseAsker:
         if is_made_up(options.group):
             arguments["forgettable"] = True
         if bytes_max > 0:
-            arguments["max_bytes"] = bytes_max
+            # A group leases no more than that, and the broker refuses to be asked for it.
+            arguments["max_bytes"] = min(bytes_max, LEASE_BYTES.default)
         try:
             return self._twice("lease.acquire", arguments)
         except ChannelClosedError as error:
