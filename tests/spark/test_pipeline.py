@@ -275,6 +275,19 @@ def test_traces_alone_are_enough(job_on: Callable[..., Any], tmp_path: Path) -> 
     assert (again.integrity, again.root_cause) == (tables.integrity, ())
 
 
+def test_a_message_that_is_known_hides_none_of_its_name_at_another_broker(spark: Any) -> None:
+    """One that began before the horizon is not made again; another broker's may have to be."""
+    from penstock.spark.job.message_tables import lines_without
+
+    lines = spark.createDataFrame(
+        [("a", "m1"), ("b", "m1"), ("b", "m2")], "node STRING, message_id STRING"
+    )
+    known = spark.createDataFrame([("a", "m1")], "node STRING, message_id STRING")
+    assert sorted(
+        map(tuple, lines_without(lines, known).select("node", "message_id").collect())
+    ) == [("b", "m1"), ("b", "m2")]
+
+
 def test_percentiles_of_many_holds_are_those_of_their_lengths(spark: Any) -> None:
     """Two buckets of more lengths than a sketch has room for, merged by Spark."""
     import numpy as np

@@ -156,7 +156,7 @@ class SparkJob:
             old = self._read("silver/message_span").where(
                 (F.col("first_ns") < from_ns) & (F.col("last_ns") >= from_ns)
             )
-            fresh_ones = messages.join(old.select("message_id"), "message_id", "left_anti")
+            fresh_ones = message_tables.lines_without(messages, old)
         spans = message_tables.message_span(fresh_ones)
         self._replace(batch, from_ns, Frame("silver/message_span", "first_ns", spans))
         spans = self._read("silver/message_span").where(F.col("first_ns") >= from_ns)

@@ -41,6 +41,13 @@ def message_span(messages: DataFrame) -> DataFrame:
     )
 
 
+def lines_without(messages: DataFrame, spans: DataFrame) -> DataFrame:
+    """The lines of other messages than those of `spans`. Clients of several brokers may count
+    alike: a message is one of a node."""
+    keys = ["node", "message_id"]
+    return messages.join(spans.select(keys), keys, "left_anti")
+
+
 def latency_sketch(spans: DataFrame, bucket_ns: int) -> DataFrame:
     """Latencies of the messages of one bucket, in a form that can be added up: see `quantiles`."""
     measured = (
