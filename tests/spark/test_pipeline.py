@@ -288,6 +288,16 @@ def test_a_message_that_is_known_hides_none_of_its_name_at_another_broker(spark:
     ) == [("b", "m1"), ("b", "m2")]
 
 
+def test_tables_may_lie_in_a_directory_with_odd_characters(spark: Any, tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    from penstock.spark.job.job import SparkJob
+
+    job = SparkJob(spark, tmp_path / "in", tmp_path / "run [1] {a,b} *?", BUCKET_NS)
+    job.store.replace("gold/latency", pa.table({"node": ["a"]}), 0)
+    assert [row["node"] for row in job._read("gold/latency").collect()] == ["a"]
+
+
 def test_percentiles_of_many_holds_are_those_of_their_lengths(spark: Any) -> None:
     """Two buckets of more lengths than a sketch has room for, merged by Spark."""
     import numpy as np

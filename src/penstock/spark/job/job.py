@@ -7,6 +7,7 @@ Events are worked on by tasks (`event_tables.py`). What Spark plans costs more t
 traces and percentiles are left to it.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +44,7 @@ MERGED: Final = "gold/stage_cdf"
 MERGE_REST: Final = 9.0
 """A run that follows leaves such tables for so many times as long as they took: a tenth of its time
 goes into them at most, however short its batches are."""
+_MEANT: Final = re.compile(r"([\[\]{}*?\\])")
 
 
 class Frame(NamedTuple):
@@ -214,7 +216,7 @@ class SparkJob:
         if not files:
             # A table whose rows have all been replaced by none has columns and no file.
             return self._spark.createDataFrame(self.store.columns(name).empty_table())
-        return self._spark.read.parquet(*files)
+        return self._spark.read.parquet(*map(literally, files))
 
     def _maybe(self, name: str) -> DataFrame | None:
         return self._read(name) if self.store.batch(name) >= 0 else None
@@ -228,6 +230,11 @@ class SparkJob:
         unreadable = sum(present(self.store, name, UNREADABLE) for name in (EVENTS, MESSAGES))
         events, missing = _covered(self.store)
         return Counts(events, missing, unreadable, present(self.store, MESSAGES, "stage"))
+
+
+def literally(path: str) -> str:
+    """A path as Spark reads it, for which some characters stand for any."""
+    return _MEANT.sub(r"\\\1", path)
 
 
 def _covered(store: TableStore) -> tuple[int, int]:
