@@ -431,20 +431,24 @@ class MessageLog:
     def settle_between(self, index: QueueIndex, first: int, end: int) -> int:
         """Everything at first..end-1 has left the queue. Returns how many did."""
         settled: i64 = 0
-        for run in list(index.runs):
-            if run.first >= end:
-                break
+        place: i64 = index.at(first)
+        for run in index.runs[max(int(place), 0) : int(index.at(end - 1)) + 1]:
             if run.last < first:
                 continue
             before = run.live
             begin: i64 = run.first if run.first > first else first
             at = run.next_live(begin)
             last: i64 = run.last if run.last < end else end - 1
+            is_copied = run.table.segment.copies is not None
             while 0 <= at <= last:
-                run.clear(at)
-                if run.table.segment.copies is not None:
+                till: i64 = at
+                if is_copied:
                     self._settle_copy(run.table.segment, index, at)
-                at = run.next_live(at + 1)
+                elif at >= run.solid:
+                    # Not one by one: a queue of millions may be purged, and everybody waits.
+                    till = last if last < run.solid_end else run.solid_end - 1
+                run.clear_run(at, till)
+                at = run.next_live(till + 1)
             gone: i64 = before - run.live
             run.table.segment.live -= gone
             settled += gone
