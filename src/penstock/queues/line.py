@@ -34,7 +34,7 @@ from penstock.queues.queue import (
     Purged,
     ReadRequest,
 )
-from penstock.queues.ring import BLOCK, MessageRing
+from penstock.queues.ring import BLANK, BLOCK, MessageRing
 from penstock.queues.rules import REASON_REJECTED
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.reading import Found
@@ -54,6 +54,7 @@ NO_BACKLOG: Final = Backlog(MessageRing(), NO_INDEX, NO_INDEX, False)
 NO_BODIES: Final = Bodies()
 NO_ENTRIES: Final[list[Entry]] = []
 """Of lines that do not page, and of those without entries; nothing is put into them."""
+TAKEN: Final = Entry(0, BLANK, 0)
 
 
 class MessageLine(ClassicQueue):
@@ -389,6 +390,8 @@ class MessageLine(ClassicQueue):
             entries = self.entries
             at: i64 = self.at
             entry = entries[at]
+            # Its place, which is cut off later, must not keep its message.
+            entries[at] = TAKEN
             at += 1
             if at >= 512 and at * 2 >= len(entries):
                 del entries[:at]
