@@ -17,6 +17,8 @@ from penstock.streams.handles import StreamHandles
 from penstock.streams.segment import StreamSegment
 
 READ_BYTES: Final = STREAM_READ_BYTES.default
+TRIED_BYTES: Final = 16
+"""For each byte that is looked through for a chunk: so much is read of what looks like one."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -76,7 +78,8 @@ class StreamRead(Job):
                 size = size_at(data, at - base)
             elif have >= CHUNK_HEAD_BYTES:
                 size = 0
-            if (size < 0 or size > have) and base + len(data) < self.end:
+            # What says of itself that it goes on behind the end is no chunk.
+            if (size < 0 or have < size <= self.end - at) and base + len(data) < self.end:
                 if self.found:
                     return
                 # A chunk that is larger than a read, or lies across two.
@@ -125,6 +128,8 @@ class StreamRead(Job):
 
 def next_whole(file: File, segment: StreamSegment, at: i64, end: i64) -> i64:
     """Where the next whole chunk of `segment` stands from `at` on and before `end`, -1 for none."""
+    # A body may be full of what looks like chunks: trying them all must not take for ever.
+    budget: i64 = (end - at) * TRIED_BYTES
     while at < end:
         left: i64 = end - at
         data = read_fully(file, at, left if left < READ_BYTES else READ_BYTES)
@@ -133,8 +138,12 @@ def next_whole(file: File, segment: StreamSegment, at: i64, end: i64) -> i64:
         mark: i64 = data.find(MARK)
         while mark >= 0:
             place: i64 = at + mark
-            if place % 8 == 0 and chunk_at(file, segment, place, end) is not None:
-                return place
+            if place % 8 == 0:
+                budget -= claimed_at(file, place, end)
+                if budget < 0:
+                    return -1
+                if chunk_at(file, segment, place, end) is not None:
+                    return place
             mark = data.find(MARK, int(mark + 1))
         # The last bytes may be the beginning of a mark.
         at += len(data) - 3
@@ -142,6 +151,15 @@ def next_whole(file: File, segment: StreamSegment, at: i64, end: i64) -> i64:
         if left <= READ_BYTES:
             return -1
     return -1
+
+
+def claimed_at(file: File, at: i64, end: i64) -> i64:
+    """What has to be read and summed up to know whether a whole chunk stands at `at`."""
+    head = read_fully(file, at, CHUNK_HEAD_BYTES)
+    if len(head) < CHUNK_HEAD_BYTES:
+        return CHUNK_HEAD_BYTES
+    size: i64 = size_at(head, 0)
+    return size if CHUNK_HEAD_BYTES <= size <= end - at else i64(CHUNK_HEAD_BYTES)
 
 
 def chunk_at(file: File, segment: StreamSegment, at: i64, end: i64) -> Chunk | None:
