@@ -157,8 +157,9 @@ class StreamCursor(JobClient):
         store = self.access.store
         read = StreamRead(store.handles, segment, self.next, place, self.read_bytes)
         store.disk.submit(read, self)
-        # In memory the read has ended by now.
-        return len(self.chunks) > 0
+        # In memory the read has ended by now. It is looked at in the next turn, as if it came from
+        # a disk: who wants little of a stream would go through all of it in this one.
+        return False
 
     def _begin(self, chunk: Chunk) -> None:
         if self.wanted is not None and not chunk.may_have(self.wanted):

@@ -4,11 +4,15 @@ import pytest
 
 from penstock.base.policy import Policy
 from penstock.broker.admin.view_store import stream_in_words, stream_store_snapshot
+from penstock.broker.stream import stream_actor
 from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_cursor import StreamCursor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.protocol import methods as m
 from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value, decode_table
+from penstock.streams.reading import StreamRead
+from scripts.show_build import is_compiled
 from tests.unit.broker.peer import Bed, Heard, Peer, headers_property, publish
 
 S = 1_000_000_000
@@ -253,6 +257,34 @@ def test_in_memory_the_oldest_go() -> None:
     assert numbers == sorted(set(numbers)) and numbers[-1] == 59
     assert set(range(int(log.first()), 60)) <= set(numbers)
     bed.settle()
+
+
+@pytest.mark.skipif(is_compiled(stream_actor.__name__), reason="compiled calls are not counted")
+def test_in_memory_one_read_is_looked_at_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed, peer = streaming()
+    for _ in range(20):
+        peer.publish("s", *(bytes(30_000) for _ in range(3)))
+    reads: list[int] = []
+    run, give = StreamRead.run, StreamActor._give_from
+
+    def counted(read: StreamRead) -> None:
+        reads[-1] += 1
+        run(read)
+
+    def in_turn(actor: StreamActor, cursor: StreamCursor, most: int) -> int:
+        reads.append(0)
+        return give(actor, cursor, most)
+
+    monkeypatch.setattr(StreamRead, "run", counted)
+    monkeypatch.setattr(StreamActor, "_give_from", in_turn)
+    picky = bed.connect("picky")
+    picky.call(1, m.BasicQos(0, 100, False), m.BasicQosOk)
+    wanted: Table = {"x-stream-offset": "first", "x-stream-filter": "nothing has it"}
+    picky.say(1, m.BasicConsume("s", "tag", arguments=wanted))
+    assert sum(reads) > 5 and max(reads) == 1
+    (cursor,) = stream(bed).cursors.values()
+    assert given(picky) == [] and cursor.next == 60
+    assert len(given(reader(bed))) == 60
 
 
 def test_a_paused_stream_gives_nothing_and_takes_everything() -> None:
