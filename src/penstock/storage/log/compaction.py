@@ -282,7 +282,12 @@ class Compactor:
         copies = segment.copies
         if segment.is_gone or copies is None:
             return
-        for run in segment.runs:
+        copied: i64 = 0
+        for found in copies.values():
+            copied += len(found)
+        # What is settled has no copy any more, so the same number is the same positions.
+        runs = list(segment.runs) if copied != segment.live else []
+        for run in runs:
             places = copies.get(int(run.table.queue_id), {})
             at = run.next_live(run.first)
             while 0 <= at <= run.last:

@@ -2,6 +2,7 @@
 
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
+from penstock.storage.layout.segment import Run
 from penstock.storage.layout.stored import Stored
 from penstock.storage.log.compaction import LOOK_NS, Compactor
 from penstock.storage.log.log import MessageLog
@@ -113,6 +114,35 @@ def test_the_old_segment_stays_until_the_copies_are_safe() -> None:
     assert not copying.segment.is_gone
     assert compactor.plan() is None
     assert log.wants_sync, "the next batch makes the copies safe"
+
+
+class Places(dict[int, Run]):
+    """asked: how often somebody has looked for a position."""
+
+    asked = 0
+
+    def __contains__(self, position: object) -> bool:
+        self.asked += 1
+        return super().__contains__(position)
+
+
+def test_at_the_end_copies_are_counted_and_not_looked_for_one_by_one() -> None:
+    log = emptied(SimDisk())
+    compactor = Compactor(log)
+    job = compactor.plan()
+    assert job is not None and compactor.copying is not None
+    old = compactor.copying.segment
+    assert old.copies is not None
+    places = old.copies[1] = Places()
+    job.run()
+    compactor.copy(job)
+    assert places and compactor.copying.is_read
+    log.settle(log.open_queue(1), min(places))
+    flush(log)
+    places.asked = 0
+    compactor.plan()
+    assert old.is_gone
+    assert places.asked == 0
 
 
 def test_a_marked_message_is_redelivered_from_its_copy_too() -> None:
