@@ -21,6 +21,7 @@ from penstock.base.errors import ChannelFault, OperatorError, PeerError
 from penstock.base.limits import (
     BINDINGS_PER_VHOST,
     CATALOGUE_CHANGES,
+    POLICIES_PER_VHOST,
     QUEUES_PER_VHOST,
     USERS_MAX,
     VHOSTS_MAX,
@@ -272,8 +273,14 @@ class Importer:
             check_permission(permission)
         except OperatorError as error:
             raise fault(place, str(error)) from error
+        is_same = permission == self.broker.permissions.of(user, vhost)
+        if self.broker.permissions.is_fixed(user):
+            if not is_same:
+                self._note(
+                    place, f"permissions of user '{user}' are in the configuration; unchanged"
+                )
         # What a user of the configuration has anyway need not be kept.
-        if user not in self._configured or permission != self.broker.permissions.of(user, vhost):
+        elif user not in self._configured or not is_same:
             self.permissions[user, vhost] = permission
 
     def topic_permission(self, place: str, row: Row) -> None:
@@ -284,7 +291,13 @@ class Importer:
             check_topic_permission(permission)
         except OperatorError as error:
             raise fault(place, str(error)) from error
-        self.topic_permissions[user, vhost, exchange] = permission
+        permissions = self.broker.permissions
+        if not permissions.has_fixed_topics(user):
+            self.topic_permissions[user, vhost, exchange] = permission
+        elif permissions.of_topic(user, vhost, exchange) != permission:
+            self._note(
+                place, f"topic permissions of user '{user}' are in the configuration; unchanged"
+            )
 
     def _user_of(self, place: str, row: Row) -> str:
         user = text_at(place, row, "user")
@@ -463,6 +476,15 @@ class Importer:
             there = 0 if vhost is None else vhost.router.binding_count
             limit = BINDINGS_PER_VHOST.default if vhost is None else vhost.bindings_max
             _check_count("bindings", name, there, count, limit)
+        named: dict[tuple[str, bool], set[str]] = {}
+        for policy, is_operator in self.policies:
+            named.setdefault((policy.vhost, is_operator), set()).add(policy.name)
+        for (name, is_operator), names in named.items():
+            is_there = name in self.broker.vhosts
+            policies = self.broker.policies.listing(is_operator, name) if is_there else []
+            what = "operator policies" if is_operator else "policies"
+            new = len(names.difference(one.name for one in policies))
+            _check_count(what, name, len(policies), new, POLICIES_PER_VHOST.default)
 
     def _exchange(self, vhost: str, name: str) -> Exchange | None:
         planned = self.exchanges.get((vhost, name))

@@ -104,6 +104,10 @@ class Permissions:
             for exchange, permission in self._topics_of(user, vhost).items():
                 yield user, vhost, exchange, permission
 
+    def of_topic(self, user: str, vhost: str, exchange: str) -> TopicPermission | None:
+        """What is in force for `exchange`; None: routing keys of it are not looked at."""
+        return self._topics_of(user, vhost).get(exchange)
+
     def _topics_of(self, user: str, vhost: str) -> Mapping[str, TopicPermission]:
         if user in self._fixed_topics:
             return self._fixed_topics[user].get(vhost, {})

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.base.config import EntryLimits, UserConfig
+from penstock.base.config import (
+    EntryLimits,
+    PermissionConfig,
+    TopicPermissionConfig,
+    UserConfig,
+)
 from penstock.base.errors import OperatorError
-from penstock.base.limits import CATALOGUE_CHANGES
+from penstock.base.limits import CATALOGUE_CHANGES, POLICIES_PER_VHOST
 from penstock.base.policy import Policy
 from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.broker.vhost.catalogue_rows import CatalogueChange, VhostRow
@@ -195,6 +200,48 @@ def test_the_configuration_goes_first() -> None:
         user["password_hash"] = ""
     assert after == before
     assert bed.broker.access.check(Credentials("app", "right"), "10.0.0.1") == ""
+
+
+def test_rights_of_the_configuration_stay_and_stop_no_import() -> None:
+    bed = Bed(
+        users=(UserConfig("guest", "guest", True), UserConfig("app", "right")),
+        permissions=(PermissionConfig("app", "/", "^a", "^a", "^a"),),
+        topic_permissions=(TopicPermissionConfig("app", "/", "amq.topic", "^a", "^a"),),
+    )
+    same = exported(bed)
+    assert not import_definitions(bed.broker, {**same, "users": []}).notes
+    topic = {"user": "app", "vhost": "/", "exchange": "amq.topic", "write": "", "read": ""}
+    rows: Json = {
+        "permissions": [{"user": "app", "vhost": "/", "configure": "", "write": "", "read": ""}],
+        "topic_permissions": [topic],
+        "queues": [{"vhost": "/", "name": "q"}],
+    }
+    notes = import_definitions(bed.broker, rows).notes
+    assert [note.partition(":")[0] for note in notes] == ["permissions[0]", "topic_permissions[0]"]
+    assert set(bed.broker.vhosts["/"].queues) == {"q"}
+    for key in ("permissions", "topic_permissions"):
+        assert exported(bed)[key] == same[key]
+
+
+@pytest.mark.parametrize("is_operator", [False, True])
+def test_more_policies_than_there_may_be_are_refused_as_a_whole(is_operator: bool) -> None:
+    bed = Bed()
+    rule: Json = {"pattern": "^a", "definition": {"max-length": 1}}
+    rows: list[Json] = [
+        {"vhost": "/", "name": f"p{number}"}
+        | ({"component": "operator_policy", "value": rule} if is_operator else rule)
+        for number in range(POLICIES_PER_VHOST.default + 1)
+    ]
+    key = "parameters" if is_operator else "policies"
+    definitions: Json = {"vhosts": [{"name": "shop"}], key: rows}
+    before = exported(bed)
+    with pytest.raises(OperatorError, match=r"policies: vhost '/' has 0 .*its limit is 1000"):
+        import_definitions(bed.broker, definitions)
+    assert exported(bed) == before
+    import_definitions(bed.broker, {key: rows[1:]})
+    import_definitions(bed.broker, {key: rows[1:]})
+    with pytest.raises(OperatorError, match=r"has 1000 .* and would get 1 more"):
+        import_definitions(bed.broker, definitions)
 
 
 def test_an_export_of_one_virtual_host_needs_to_be_told_which() -> None:
