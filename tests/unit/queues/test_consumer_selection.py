@@ -1,5 +1,8 @@
 """Which consumers of a queue are served."""
 
+import random
+from collections.abc import Iterator
+
 from penstock.queues.consumer_selection import ConsumerSelection
 from penstock.queues.consumers import Consumer, ConsumerQueue, DeliverySink, Unsent
 
@@ -28,6 +31,50 @@ def test_a_higher_priority_takes_over_as_the_single_active_consumer() -> None:
     for each in (one, low, high):
         choice.joined(each)
     assert choice.left(one, [low, high]) is high
+
+
+class Looked(dict[Consumer, None]):
+    """Counts how many are looked at one by one."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[Consumer]:
+        for one in super().__iter__():
+            self.looks += 1
+            yield one
+
+
+def test_very_many_single_active_consumers_that_end_are_looked_at_once() -> None:
+    choice, others = ConsumerSelection(True), Looked()
+    for number in range(1000):
+        one = consumer(str(number), number % 3)
+        others[one] = None
+        choice.joined(one)
+    while choice.active is not None:
+        one = choice.active
+        del others[one]
+        assert (choice.left(one, others) is None) == (not others)
+    assert others.looks <= 2000
+
+
+def test_the_next_active_one_is_the_first_of_the_highest_priority_whoever_came_and_went() -> None:
+    chance = random.Random(5)
+    choice = ConsumerSelection(True)
+    there: dict[Consumer, None] = {}
+    for number in range(2000):
+        if there and chance.random() < 0.55:
+            gone = choice.active if chance.random() < 0.5 else chance.choice(list(there))
+            assert gone is not None
+            was_active = choice.active is gone
+            del there[gone]
+            # The first of equal ones, because max keeps it.
+            heir = max(there, key=lambda one: int(one.priority), default=None)
+            assert choice.left(gone, there) is (heir if was_active else None)
+            assert len(choice.heirs or []) <= 2 * len(there)
+        else:
+            one = consumer(str(number), chance.randrange(3))
+            there[one] = None
+            choice.joined(one)
 
 
 def test_lower_priorities_stand_by_while_a_higher_one_has_room() -> None:
