@@ -627,8 +627,8 @@ class Channel(LaneReceiver):
 
     def _keeps_commit(self) -> bool:
         """Whether the next method is a tx.commit that waits for a hop; not in front of an end."""
-        inbox, lanes = self.inbox, self.publisher.lanes
-        is_last = inbox.is_ending or inbox.methods[-1].tag == CHANNEL_CLOSE
+        inbox, lanes, last = self.inbox, self.publisher.lanes, self.inbox.methods[-1]
+        is_last = inbox.is_ending or (last.tag == CHANNEL_CLOSE and last.kind != EVENT_ACK)
         inbox.is_kept = not is_last and self.parking.keeps_commit(inbox.first(), self.gate, lanes)
         return inbox.is_kept
 

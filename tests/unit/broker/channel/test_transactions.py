@@ -6,6 +6,7 @@ import pytest
 from penstock.base.config import RateRow
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import TX_BYTES_MAX, TX_MESSAGES_MAX
+from penstock.broker.channel.channel import CHANNEL_CLOSE
 from penstock.broker.channel.transactions import ACK, Transaction
 from penstock.protocol import methods as m
 from penstock.protocol.content import Message
@@ -59,3 +60,17 @@ def test_a_commit_waits_for_the_rate_of_a_queue() -> None:
         done = now
     assert done == 4 and len(peer.heard()) == 4
     bed.settle()
+
+
+def test_an_ack_is_no_close_whatever_its_tag() -> None:
+    bed = Bed(rates=(RateRow("queue", "/slow", 10),), rate_burst_ms=100)
+    peer = bed.connect()
+    peer.call(1, m.QueueDeclare("slow"), m.QueueDeclareOk)
+    peer.call(1, m.TxSelect(), m.TxSelectOk)
+    for _ in range(2):
+        peer.publish("slow", b"1", b"2")
+        peer.say(1, m.TxCommit())
+    # A tag is kept where the number of a method is: of channel.close, for which no commit waits.
+    peer.say(1, m.BasicAck(CHANNEL_CLOSE))
+    assert peer.connection.channels[1].is_stalled
+    assert bed.actor("slow").messages.ready_count() == 2
