@@ -151,7 +151,9 @@ def channels(request: Request) -> Steps[dict[str, object]]:
 def consumers(request: Request) -> Steps[dict[str, object]]:
     """A page of consumers, in steps."""
     broker, pager = request.broker, request.pager()
-    for queue in _queues(broker, request.vhost()):
+    for looked, queue in enumerate(_queues(broker, request.vhost()), 1):
+        if looked % STEP_OFFERS == 0:
+            yield 0.0
         for consumer in list(queue.consumers):
             key = (queue.vhost, queue.name, consumer.tag, consumer.holder)
             pager.offer(key, (queue, consumer))
@@ -187,15 +189,14 @@ def consumer_rows(broker: Broker, queue: QueueActor, consumers: list[Consumer]) 
 # -- queues, exchanges, bindings -----------------------------------------------------------------
 
 
-def _queues(broker: Broker, vhost: str) -> list[QueueActor]:
-    """Those that clients may name; the stores of delayed message exchanges are none."""
-    places = [vhost] if vhost != "" else list(broker.vhosts)
-    return [
-        actor
-        for place in places
-        for actor in broker.queues_in(place)
-        if not broker.vhosts[place].is_internal(actor.name)
-    ]
+def _queues(broker: Broker, vhost: str) -> Iterator[QueueActor]:
+    """Those that clients may name; the stores of delayed message exchanges are none. One by one:
+    of very many only as many are looked at in a step as it asks for."""
+    for place in [vhost] if vhost != "" else list(broker.vhosts):
+        for actor in broker.queues_in(place):
+            there = broker.vhosts.get(place)
+            if there is not None and not there.is_internal(actor.name):
+                yield actor
 
 
 def queues(request: Request) -> Steps[dict[str, object]]:
@@ -242,11 +243,13 @@ def exchanges(request: Request) -> Steps[dict[str, object]]:
     """A page of exchanges, in steps."""
     broker, pager = request.broker, request.pager()
     name = request.fields.get("name")
+    looked = 0
     for place in _places(request):
         for exchange in broker.vhosts[place].router.exchanges() if place in broker.vhosts else ():
+            looked += 1
             if name is None or exchange.name == name:
                 pager.offer((place, exchange.name), rows.exchange_row(place, exchange))
-            if pager.total % STEP_ROWS == 0:
+            if looked % STEP_ROWS == 0:
                 yield 0.0
     return _page(pager, pager.rows())
 

@@ -10,7 +10,9 @@ import pytest
 from penstock.base.steps import whole
 from penstock.broker.broker import Broker
 from penstock.explain.asking import Question, answering
+from penstock.routing.factory import make_exchange
 from penstock.server.control.control_socket import json_steps
+from penstock.server.control.questions_objects import STEP_OFFERS, STEP_ROWS
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import NS_PER_S, ActorSnapshot
 from penstock.telemetry.window import STEP_WINDOWS
@@ -24,6 +26,7 @@ def crowd(broker: Broker, count: int = COUNT) -> None:
     vhost = broker.vhosts["/"]
     for number in range(count):
         vhost.add_queue(broker.make_queue(vhost, f"q{number:05}", False, False, "", {}))
+        vhost.add_exchange(make_exchange("direct", f"e{number}", False))
 
 
 def remembered(history: FlightHistory, broker: Broker, rounds: int = 3) -> None:
@@ -50,6 +53,10 @@ def remembered(history: FlightHistory, broker: Broker, rounds: int = 3) -> None:
         ({"op": "vhosts"}, COUNT // 256),
         ({"op": "queues", "do": "readers"}, COUNT // 256),
         ({"op": "queues", "limit": 1000, "sort": "name"}, COUNT // STEP_WINDOWS + 32),
+        ({"op": "objects", "do": "queues", "limit": 1000}, COUNT // STEP_OFFERS + 32),
+        ({"op": "objects", "do": "consumers"}, COUNT // STEP_OFFERS),
+        ({"op": "objects", "do": "bindings"}, COUNT // STEP_OFFERS),
+        ({"op": "objects", "do": "exchanges", "name": "e7"}, COUNT // STEP_ROWS),
     ],
 )
 def test_many_small_steps_and_queues_that_go_in_between(
