@@ -52,7 +52,8 @@ def _number(query: Mapping[str, str], key: str, default: int, lowest: int, highe
     text = query.get(key, "")
     if text == "":
         return default
-    if not text.isascii() or not text.isdecimal() or not lowest <= int(text) <= highest:
+    is_number = text.isascii() and text.isdecimal() and len(text) < 20
+    if not is_number or not lowest <= int(text) <= highest:
         raise bad_request(f"{key} = {text[:40]!r}: must be {lowest}..{highest}")
     return int(text)
 

@@ -85,7 +85,7 @@ class Call:
             return {}
         try:
             found = msgspec.json.decode(bytes(parts))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise HttpFault(400, "not_json", f"the body is no JSON: {error}") from error
         if not isinstance(found, dict):
             raise HttpFault(400, "not_json", "the body is no JSON object")
@@ -175,7 +175,8 @@ def flag_of(body: Row, key: str, default: bool = False) -> bool:
 def number_of(body: Row, key: str, default: int, lowest: int, highest: int) -> int:
     """The number `key` of a body, which may be a text. Raises: HttpFault 400."""
     value = body.get(key, default)
-    if isinstance(value, str) and value.isascii() and value.isdecimal():
+    # Of thousands of digits Python makes no number.
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
         raise bad_request(f"{key} = {str(value)[:40]!r}: must be {lowest}..{highest}")

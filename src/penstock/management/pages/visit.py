@@ -189,7 +189,7 @@ def object_in(form: Form, key: str) -> Row:
         return {}
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise bad_request(f"{key} {text[:80]!r} is no JSON object: {error}") from error
     if not isinstance(found, dict):
         raise bad_request(f'{key} {text[:80]!r} is no JSON object; write {{"KEY": VALUE}}')

@@ -16,7 +16,7 @@ PAGE_KEYS: Final = ("after", "sort", "vhost", "queue")
 
 def _limit(call: Call) -> int:
     text = call.query.get("limit", "200")
-    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+    if not text.isdecimal() or len(text) > NUMBER_DIGITS or not 1 <= int(text) <= 10_000:
         raise bad_request(f"limit = {text[:20]!r}: must be 1..10000")
     return int(text)
 

@@ -9,6 +9,7 @@ from penstock.management.errors import bad_request
 from penstock.management.requests import Call, Handler, json
 from penstock.management.resources.queues import need_vhost
 
+NUMBER_DIGITS: Final = 15
 UNITS_S: Final = {
     "days": 86_400,
     "weeks": 604_800,
@@ -82,7 +83,7 @@ async def quorum_critical(call: Call) -> Response:
 
 async def port_listener(call: Call) -> Response:
     port = call.path("port")
-    if not port.isdecimal():
+    if not port.isdecimal() or len(port) > NUMBER_DIGITS:
         raise bad_request(f"port '{port[:20]}' is no number")
     ports = [one["port"] for one in (await _node(call))["listeners"]]
     if int(port) in ports:
@@ -102,7 +103,7 @@ async def protocol_listener(call: Call) -> Response:
 async def certificates(call: Call) -> Response:
     """Whether the certificate is good for some time yet."""
     within, unit = call.path("within"), call.path("unit")
-    if not within.isdecimal() or unit not in UNITS_S:
+    if not within.isdecimal() or len(within) > NUMBER_DIGITS or unit not in UNITS_S:
         raise bad_request(f"{within[:20]} {unit[:20]}: a number of {', '.join(UNITS_S)}")
     expired = [
         {"port": one["port"], "seconds_left": int(one["certificate_s"])}

@@ -204,7 +204,7 @@ async def _uploaded(call: Call) -> Row:
     )
     try:
         return msgspec.json.decode(data, type=dict)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"the file is no JSON object: {error}") from error
 
 
