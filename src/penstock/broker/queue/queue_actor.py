@@ -581,14 +581,14 @@ class QueueActor(LaneReceiver):
             self._promote(self.choice)
 
     def _leave_ring(self, consumer: Consumer) -> None:
-        """Where it has its turn it is found at once."""
+        """Whose turn it is, and who came last, are found at once."""
         consumer.is_ready = False
         ready = self.ready
         at: i64 = self.cursor
         if at >= len(ready) or ready[at] is not consumer:
-            at = 0
-            while ready[at] is not consumer:
-                at += 1
+            at = len(ready) - 1
+            if ready[at] is not consumer:
+                at = ready.index(consumer)
         del ready[int(at)]
 
     def _promote(self, choice: ConsumerSelection) -> None:
