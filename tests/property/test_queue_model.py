@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from penstock.protocol.content import Message
 from penstock.queues.line import MessageLine
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ring import BLOCK
+from penstock.queues.ring import BLOCK, unpacked
 
 
 def message(number: int) -> Message:
@@ -85,7 +85,9 @@ class QueueTwin(RuleBasedStateMachine):
         ring = self.queue.ring
         assert len(ring.items) <= 2 * BLOCK
         assert len(ring.items) <= 2 * len(ring) + 1024 or ring.later
-        assert len(ring) == len(ring.items) - ring.head + sum(map(len, ring.later))
+        assert len(ring) == len(ring.items) - ring.head + sum(
+            len(unpacked(run)) for run in ring.later
+        )
 
 
 TestQueueTwin = QueueTwin.TestCase
