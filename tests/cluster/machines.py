@@ -31,12 +31,12 @@ class Machines:
     def __init__(self, rig: ClusterRig) -> None:
         self.rig = rig
         self.disks: dict[str, CutDisk] = {}
-        self.clock_object = rig.folder / "clock.so"
+        self.clock_so = rig.folder / "clock.so"
         self.mounts = ExitStack()
 
     def open(self) -> None:
         """Raises: NoMount; CalledProcessError."""
-        command = ["cc", "-shared", "-fPIC", "-O2", "-o", str(self.clock_object), str(CLOCK), "-ldl"]
+        command = ["cc", "-shared", "-fPIC", "-O2", "-o", str(self.clock_so), str(CLOCK), "-ldl"]
         subprocess.run(command, check=True)
         # A network of its own comes with a mount namespace of its own, which would keep a disk that
         # was cut off, and what is mounted again would be that one.
@@ -50,7 +50,7 @@ class Machines:
             self._start_machine(name)
             clock = f"PENSTOCK_CLOCK={self._clock(name)}"
             node.prefix = (*node.prefix, *WITH_BOOT, str(self._boot(name)))
-            node.prefix = (*node.prefix, "env", f"LD_PRELOAD={self.clock_object}", clock)
+            node.prefix = (*node.prefix, "env", f"LD_PRELOAD={self.clock_so}", clock)
 
     def close(self) -> None:
         """The nodes have ended."""
