@@ -1,8 +1,8 @@
 """Three nodes on this machine: what a replicated confirm costs, and how long a failover takes.
 
 Rates, waits for a confirm and processor time are of `penstock perf` with 1 KiB messages that are
-persistent, one publisher and one consumer at the leader: with a single broker, with three nodes of
-Debian's RabbitMQ and a quorum queue where that is installed, and with three nodes of Penstock.
+persistent, one publisher and one consumer at the leader: with a single broker and a durable queue,
+and with a quorum queue on three nodes of Penstock and, where it is installed, of Debian's RabbitMQ.
 Processor time is that of all nodes' processes. A failover is a kill -9 of the leader, under a
 publisher with 20 unconfirmed: the pause is the longest time without a confirm that follows.
 
@@ -46,6 +46,7 @@ NS_PER_MS: Final = 1e6
 NODES: Final = 3
 WINDOWS: Final = (1, 200, 5000)
 WAIT_S: Final = 120.0
+QUORUM: Final = ("-qa", "x-queue-type=quorum", "-nad", "--durable")
 
 
 class ClusterFailed(Exception):
@@ -166,7 +167,7 @@ def costs(rig: ClusterRig, python: str, seconds: float) -> list[Cost]:
     pids = [node.process.pid for node in rig.nodes.values() if node.process is not None]
     everything = [one for pid in pids for one in family(pid)]
     port = rig.nodes[leader].port
-    return [measured(python, port, window, seconds, everything) for window in WINDOWS]
+    return [measured(python, port, window, seconds, everything, QUORUM) for window in WINDOWS]
 
 
 def rabbitmq(python: str, seconds: float) -> list[Cost]:
@@ -179,8 +180,8 @@ def rabbitmq(python: str, seconds: float) -> list[Cost]:
     nodes = start_rabbitmq_cluster(target, NODES)
     try:
         cpu = [one for node in nodes for pid in node.pids for one in family(pid)]
-        queue = ("-qa", "x-queue-type=quorum", "-nad", "--durable")
-        found = [measured(python, nodes[0].port, one, seconds, cpu, queue) for one in WINDOWS]
+        port = nodes[0].port
+        found = [measured(python, port, one, seconds, cpu, QUORUM) for one in WINDOWS]
         print(f"rabbitmq {target.version}: {memory_of(nodes)} MB of memory a node")
         return found
     finally:
