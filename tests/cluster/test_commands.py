@@ -72,6 +72,11 @@ def test_leadership_moves_to_where_it_is_wanted_and_away_before_a_stop(rig: Clus
     assert f"node {other} may be stopped" in said and f"node {other} leads" not in said
     assert rig.await_serving() != other
     rig.await_whole()
+    # Why somebody led no more is of no interest once all follow again.
+    assert " ! node" not in good(rig, leader, "status")
+    for name in rig.nodes:
+        status = rig.status(name)
+        assert status is not None and status.words == "", status
 
 
 def test_any_node_is_asked_and_the_leader_answers(rig: ClusterRig) -> None:

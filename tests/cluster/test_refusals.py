@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.demo.cluster_rig import ClusterRig
+from tests.conformance.live import free_port
+from tests.patience import until
 
 pytestmark = pytest.mark.slow
 
@@ -115,3 +117,17 @@ def test_a_nodes_directory_is_no_single_brokers_until_it_leaves(
     subprocess.run([*penstock, "cluster", "leave", str(data)], check=True, timeout=60)
     assert not (data / "cluster").exists()
     assert "belongs to no cluster" in refused([*penstock, "cluster", "leave", str(data)])
+
+
+def test_a_node_whose_etcd_has_an_old_cluster_says_whom_it_waits_for(folder: Path) -> None:
+    old = ClusterRig(folder, ("a", "b"), port=free_port)
+    try:
+        old.start_etcd()
+        old.start("a")
+        old.await_serving()
+        old.kill("a")
+        old.start("b")
+        said = "etcd has it, with the nodes a, and none of them answers"
+        until(lambda: said in old.nodes["b"].log.read_text(), "the warning of node b")
+    finally:
+        old.close()

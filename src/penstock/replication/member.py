@@ -619,6 +619,7 @@ class Member:
             # Its broker may still be writing; `stopped` comes back here.
             return
         self._leader_heard_ms = self._now_ms
+        self.words = ""
         self.following.follow(leader, self.epoch, self._now_ms)
 
     def _named(self, config: ClusterConfig) -> None:
@@ -651,7 +652,7 @@ class Member:
         # Whatever is in it, the others follow it from here on.
         replica.keep()
         self.leading = self.begin_leading(config)
-        self._prefer = ""
+        self._prefer = self.words = ""
         marker = Entry(self.epoch, replica.tail.seq + 1, b"")
         replica.take(marker)
         self.actions.append(Apply((marker,)))

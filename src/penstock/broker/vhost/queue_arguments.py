@@ -273,7 +273,10 @@ def _refuse(
 
 
 class KindNotes:
-    """Says in the log what a quorum queue is here. Once, because applications declare many."""
+    """Says in the log what a quorum queue is without a cluster. Once, because applications declare
+    many.
+
+    is_said: it was, or has not to be."""
 
     __slots__ = ("is_said", "log")
 
@@ -287,8 +290,7 @@ class KindNotes:
             self.is_said = True
             self.log.warning(
                 f"queue '{name}' in vhost '{vhost}' is declared with {TYPE_KEY} 'quorum': it has "
-                "as many replicas as the cluster has members, as any durable queue, which is one "
-                "without a cluster; a message is "
+                "one replica, as this broker is of no cluster; a message is "
                 f"given up after {QUORUM_DELIVERY_LIMIT} redeliveries unless x-delivery-limit or "
                 "a policy says otherwise"
             )

@@ -126,6 +126,8 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
     mirrors.own = config.cluster_node
     mirrors.member = PipeMember(pipe)
     node.broker.node_name = f"penstock@{config.cluster_node}"
+    # A quorum queue has its replicas here, so there is nothing to warn of.
+    node.broker.kind_notes.is_said = True
 
     def hear(nodes: Nodes) -> None:
         others = [one for one in nodes.rows if one.name != mirrors.own]

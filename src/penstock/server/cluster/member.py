@@ -6,6 +6,7 @@ and what it writes is sent on. Every decision is made in replication/member.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -43,7 +44,7 @@ from penstock.replication.actions import (
 )
 from penstock.replication.frames import FrameFault, decode, encode
 from penstock.replication.leading import Leading
-from penstock.replication.member import Member
+from penstock.replication.member import LEARNER, Member
 from penstock.replication.positions import Position
 from penstock.replication.seen import decode_runs, encode_runs
 from penstock.server.cluster.admission import Self
@@ -86,6 +87,8 @@ from penstock.server.cluster.settings import MemberSettings
 from penstock.server.control.control_client import cluster_path, control_path
 
 TICK_S: Final = 0.05
+ALONE_S: Final = 10.0
+"""Before a node that waits for others says so: those that are started together need a few."""
 _COMMITTED_S: Final = 0.002
 """Between two looks whether what a client has published is committed."""
 _SEEN_RUNS: Final = 65_536
@@ -153,6 +156,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.is_closing = False
         self.turns: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]]] = asyncio.Queue()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.alone_since: float | None = None
         self.role_seen = ("", 0, "")
         self.role_said = ""
 
@@ -239,12 +243,32 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self.act()
             if words := self.forwarder.look():
                 self.log.info(words)
+            self._look_for_others()
             leading = self.member.leading
             self.watch.look(() if leading is None else leading.waits(now_ms()))
             self.mirror_watch.look(() if leading is None else leading.mirror_waits(now_ms()))
             if self.child is not None and self.ready_told is not None:
                 self.child.waits(self.watch.words)
             self._tell_nodes(leading)
+
+    def _look_for_others(self) -> None:
+        """Say once that this node waits to join a cluster of which nobody is there."""
+        config = self.member.config
+        linked = self.links.linked()
+        if config is None or self.member.role != LEARNER or linked:
+            self.alone_since = None
+            return
+        now = time.monotonic()
+        if self.alone_since is None:
+            self.alone_since = now
+        elif now - self.alone_since > ALONE_S:
+            self.alone_since = math.inf
+            self.log.warning(
+                f"this node cannot join cluster '{self.settings.cluster}': etcd has it, with the "
+                f"nodes {', '.join(sorted(config.voters))}, and none of them answers. Start them, "
+                "a majority; or, when that cluster is gone for good, give this one another "
+                "--cluster NAME, or another etcd"
+            )
 
     # -- what replication wants --------------------------------------------------------------------
 
@@ -325,7 +349,9 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             case AbortResync():
                 self.disk.stop_copy()
             case ServeResync(peer, _, _):
-                self.log.info(f"node '{peer}' is copied from this one")
+                if peer not in self.server.sources:
+                    # It may ask again before it has heard the answer.
+                    self.log.info(f"node '{peer}' is copied from this one")
                 self.server.serve(peer)
             case Refuse(words):
                 self._end(OperatorError(words))

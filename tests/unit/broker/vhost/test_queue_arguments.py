@@ -116,7 +116,7 @@ def test_the_log_says_once_what_it_is() -> None:
     notes.made("/", "b", QUORUM)
     (said,) = lines.warnings
     assert said.startswith("queue 'a' in vhost '/'")
-    assert "replicas" in said
+    assert "one replica" in said
     assert type_in_words(QUORUM) == "quorum"
     assert type_in_words({}) == ""
 
