@@ -61,6 +61,10 @@ class Assembly:
 
 NO_ASSEMBLIES: Final[dict[int, Assembly]] = {}
 """What all parsers share to which no content has come in part."""
+NO_PIECES: Final[list[bytes]] = []
+"""What all parsers share that do not wait for the end of a frame in pieces."""
+PIECE_BYTES: Final = 4096
+"""Smaller pieces are joined, because an object for each would take more memory than they do."""
 
 
 @mypyc_attr(acyclic=True)
@@ -71,7 +75,7 @@ class FrameParser:
     frame_bytes_max: bytes with envelope, 0 for no limit; may be changed between events (tuning).
     A payload may be as large as that too, as in RabbitMQ: some clients forget the envelope;
     body_bytes_max: bytes. A body announced larger is a ChannelFault 406 before any of it is kept.
-    kept: bytes of contents on their way.
+    kept: bytes of contents on their way; pieces: of a frame of which `wanted` bytes are missing.
     Owner: the reader. Raises ConnectionFault 501, 505 and ChannelFault 406 from `next` only.
     Source: AMQP 0-9-1 section 4.2; RabbitMQ's rabbit_reader and rabbit_command_assembler.
     """
@@ -86,8 +90,11 @@ class FrameParser:
         "kept",
         "last_address",
         "offset",
+        "pieces",
+        "pieces_bytes",
         "rest",
         "rest_at",
+        "wanted",
     )
 
     def __init__(self, frame_bytes_max: int, body_bytes_max: int) -> None:
@@ -97,6 +104,9 @@ class FrameParser:
         self.offset: i64 = 0
         self.rest = b""
         self.rest_at: i64 = 0
+        self.pieces: list[bytes] = NO_PIECES
+        self.pieces_bytes: i64 = 0
+        self.wanted: i64 = 0
         self.assemblies: dict[int, Assembly] = NO_ASSEMBLIES
         # Channels that failed and are not closed by the peer yet; None for none.
         self.discarding: set[int] | None = None
@@ -106,7 +116,10 @@ class FrameParser:
 
     def feed(self, data: bytes) -> None:
         """Keep `data` behind what is still unread. At most one frame is carried over, and of `data`
-        only what completes it is copied."""
+        only what completes it is copied; a frame that comes in many pieces is joined once."""
+        if self.wanted > 0:
+            self._collect(data)
+            return
         self._go_on()
         if self.offset >= len(self.buffer):
             self.buffer = data
@@ -118,8 +131,43 @@ class FrameParser:
                 self.rest = data
                 self.rest_at = missing
             else:
-                self.buffer = tail + data
+                self.wanted = self._missing_of_frame(tail) - len(data)
+                if self.wanted > 0:
+                    self.pieces = [tail, data]
+                    self.pieces_bytes = len(tail) + len(data)
+                    self.buffer = b""
+                else:
+                    self.wanted = 0
+                    self.buffer = tail + data
         self.offset = 0
+
+    def _missing_of_frame(self, tail: bytes) -> i64:
+        """How many bytes complete the frame that `tail` begins with; 0 or less when they are there,
+        or its size is not known yet, or refused by `next`."""
+        if len(tail) < 8:
+            return 0
+        size: i64 = i64(read_i32_be(tail, 3))
+        if size < 0 or (self.frame_bytes_max != 0 and size > self.frame_bytes_max):
+            return 0
+        return size + 8 - len(tail)
+
+    def _collect(self, data: bytes) -> None:
+        """One more piece of a frame, whose end may still be to come."""
+        pieces = self.pieces
+        if len(pieces[-1]) < PIECE_BYTES:
+            pieces[-1] += data
+        else:
+            pieces.append(data)
+        self.pieces_bytes += len(data)
+        self.wanted -= len(data)
+        if self.wanted <= 0:
+            self.buffer = b"".join(pieces)
+            self._drop_pieces()
+
+    def _drop_pieces(self) -> None:
+        self.pieces = NO_PIECES
+        self.pieces_bytes = 0
+        self.wanted = 0
 
     def _go_on(self) -> bool:
         """The buffer is at its end, but for a piece of a frame: go on with the rest, if any."""
@@ -140,15 +188,20 @@ class FrameParser:
         self.buffer = b""
         self.offset = 0
         self.rest = b""
+        self._drop_pieces()
         self.assemblies.clear()
         self.kept = 0
 
     def unread_bytes(self) -> int:
         """Bytes fed and not yet consumed by `next`."""
-        unread: i64 = len(self.buffer) - self.offset
+        unread: i64 = len(self.buffer) - self.offset + self.pieces_bytes
         if self.rest:
             unread += len(self.rest) - self.rest_at
         return int(unread)
+
+    def is_cut(self) -> bool:
+        """Whether the last thing that was fed is not whole, once all else was looked at."""
+        return self.offset < len(self.buffer) or self.wanted > 0
 
     def discard(self, channel: int) -> None:
         """Drop content of `channel` from now on, until `accept`: its channel was closed by us."""
@@ -326,7 +379,11 @@ class FrameParser:
             if size > assembly.missing:
                 raise ConnectionFault(505, self._expected(channel))
             if size > 0:
-                assembly.frames.append(buffer[at : at + size + 8])
+                frames = assembly.frames
+                if size < PIECE_BYTES and len(frames[-1]) < PIECE_BYTES:
+                    frames[-1] += buffer[at : at + size + 8]
+                else:
+                    frames.append(buffer[at : at + size + 8])
                 assembly.missing -= size
                 assembly.kept += size + 8
                 self.kept += size + 8

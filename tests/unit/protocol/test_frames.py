@@ -1,6 +1,8 @@
 """The method of a content is the object of the one before it exactly when their bytes are equal."""
 
 import struct
+import time
+import tracemalloc
 
 import pytest
 
@@ -166,3 +168,45 @@ def test_a_larger_payload_is_refused_before_it_is_there(kind: int) -> None:
     with pytest.raises(ConnectionFault, match=r"frame_too_large,4097,4088") as caught:
         parser.next(Received())
     assert caught.value.code == 501
+
+
+def test_a_stream_may_come_byte_by_byte() -> None:
+    for size in (1, 2, 5, 11):
+        parser = FrameParser(131_072, 1 << 20)
+        found = []
+        for at in range(0, len(MIXED), size):
+            parser.feed(MIXED[at : at + size])
+            found += seen(parser)
+            assert parser.is_cut() == (parser.unread_bytes() > 0)
+        assert found == seen_whole()
+        assert parser.unread_bytes() == 0
+
+
+def test_a_large_frame_in_small_pieces_does_not_cost_its_square() -> None:
+    body = bytes(1 << 24)
+    large = content(body)
+    parser = FrameParser(1 << 24, 1 << 24)
+    began_s = time.process_time()
+    found = []
+    for at in range(0, len(large), 1000):
+        parser.feed(large[at : at + 1000])
+        found += seen(parser)
+    # Copied anew with every piece it takes 20 s and more.
+    assert time.process_time() - began_s < 3.0
+    assert [len(one) for _, one in found] == [len(body) + 30]
+
+
+def test_tiny_frames_take_no_more_memory_than_what_is_counted() -> None:
+    count = 50_000
+    parser = FrameParser(131_072, 1 << 24)
+    parser.feed(frame(1, method_of(b"", b"q")) + frame(2, struct.pack(">HHQH", 60, 0, 1 << 20, 0)))
+    assert seen(parser) == []
+    piece = frame(3, b"x") * 1000
+    tracemalloc.start()
+    for _ in range(count // 1000):
+        parser.feed(bytes(piece))
+        assert seen(parser) == []
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert parser.kept >= count * 9
+    assert taken < 2 * parser.kept

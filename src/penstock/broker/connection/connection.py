@@ -287,7 +287,7 @@ class Connection(ChannelHost):
         kept: i64 = parser.kept + parser.unread_bytes()
         if kept != self.unfinished.bytes and not has_more:
             self._kept(kept)
-        self.output.times.is_sending = has_more or parser.offset < len(parser.buffer)
+        self.output.times.is_sending = has_more or parser.is_cut()
         if not has_more and self.gate.is_open:
             self.shell.resume()
         return has_more
