@@ -271,7 +271,9 @@ class Connection(ChannelHost):
             has_more = self._parse(budget)
         except ChannelFault as fault:
             channel = self.channels.get(self.parser.faulty_channel)
-            if channel is not None:
+            if channel is None:
+                self.fail(ConnectionFault(504, "expected 'channel.open'", 60, 40))
+            else:
                 channel.finish_inbox()
                 if not channel.is_closed:
                     self.verbs.close_channel(self, channel, fault)

@@ -84,6 +84,12 @@ def test_content_for_a_channel_that_is_not_open_is_refused_before_its_body(peer:
     assert code_of(peer) == 504
 
 
+def test_so_is_one_that_is_too_large_for_any_channel(peer: Peer) -> None:
+    method = frame(1, 77, encode_method(m.BasicPublish("", "q", False, False)))
+    peer.send(method, frame(2, 77, header(1 << 40)))
+    assert code_of(peer) == 504
+
+
 def test_content_before_connection_open_is_refused_before_its_body(bed: Bed) -> None:
     peer = Peer(bed, "peer")
     peer.send(PROTOCOL_HEADER)
