@@ -132,6 +132,10 @@ OUTPUT_STALL_INTERVALS: Final = Limit(2, 1, 1000,
     "server/net/stall_timeout", "the socket is closed")
 SOCKET_OUTPUT_HIGH_BYTES: Final = Limit(262_144, 4096, 67_108_864, "bytes per connection", KEY,
     "server/net/sockets", "the connection's consumers leave the ready lists")
+SOCKET_ANSWERS_BYTES: Final = Limit(16_777_216, 1_048_576, 1_073_741_824,
+    "bytes per connection that its socket does not take, without deliveries: confirms and answers",
+    GUARD, "broker/actors/output",
+    "the connection is not read until its peer has taken nearly all of them")
 PARKED_BYTES: Final = Limit(50_331_648, 0, 1_073_741_824,
     "bytes of publishes per connection that wait for queues which take nothing", KEY,
     "broker/channel/parking_lot", "what parked_full says: stop reading, nack, or close the channel")

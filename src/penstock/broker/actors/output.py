@@ -17,6 +17,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.cause import Cause
+from penstock.base.limits import SOCKET_ANSWERS_BYTES
 from penstock.base.wire import BytesWriter
 from penstock.protocol.content import NO_CAUSE
 from penstock.queues.consumers import Unsent
@@ -160,8 +161,8 @@ class OutputOwner(Answering):
     def output_changed(self, is_open: bool) -> None:
         """The buffer falls below the high mark (True), or passes it."""
 
-    def output_has_room(self) -> None:
-        """It was full and is not any more."""
+    def output_filled(self, is_full: bool) -> None:
+        """The peer does not take its answers: read nothing more until it does (False)."""
 
 
 NONE_UNSENT: Final[list[Unsent]] = []
@@ -177,10 +178,12 @@ class Output:
     socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES; `written_bytes`: content
     written since the last send; `debt`: who pays for it; `is_full`: FULL_FACTOR times the
     high mark is reached, so nothing that makes more content (basic.get, basic.return) is
-    begun; `times`: how long the client waits for answers."""
+    begun, or `answers_max` by all but deliveries; `times`: how long the client waits for
+    answers."""
 
     __slots__ = (
         "answering",
+        "answers_max",
         "debt",
         "held_bytes",
         "high_bytes",
@@ -202,6 +205,7 @@ class Output:
         self.writer = BytesWriter()
         self.line = line
         self.high_bytes: i64 = high_bytes
+        self.answers_max: i64 = max(SOCKET_ANSWERS_BYTES.default, high_bytes * FULL_FACTOR)
         self.held_bytes: i64 = 0
         self.is_idle = False
         self.is_dirty = False
@@ -255,9 +259,9 @@ class Output:
         if self.is_open and self.held_bytes + written >= self.high_bytes:
             self._set_open(False)
 
-    def note_answered(self, origin: Cause, bytes_: i64) -> bool:
-        """An answer with `bytes_` of content is in the buffer, and `origin` is charged for it; True
-        if the buffer is full now."""
+    def note_answered(self, origin: Cause, bytes_: i64) -> None:
+        """An answer with `bytes_` of content is in the buffer, and `origin` is charged for it."""
+        self.mark()
         debt = self.debt
         debt.begin(origin)
         debt.messages += 1
@@ -265,8 +269,7 @@ class Output:
         debt.charge()
         self.written_bytes += bytes_
         if self.held_bytes + self.written_bytes >= self.high_bytes * FULL_FACTOR:
-            self.is_full = True
-        return self.is_full
+            self._set_full(True)
 
     def note_unsent(self, unsent: Unsent) -> None:
         """`unsent` has a delivery in the buffer."""
@@ -318,10 +321,15 @@ class Output:
         is_open = self.held_bytes < self.high_bytes
         if is_open != self.is_open:
             self._set_open(is_open)
+        if not self.is_full and self.held_bytes - self.debt.charged_bytes >= self.answers_max:
+            self._set_full(True)
         if self.is_full and self.held_bytes < self.high_bytes * FULL_FACTOR:
-            self.is_full = False
-            if self.owner is not None:
-                self.owner.output_has_room()
+            self._set_full(False)
+
+    def _set_full(self, is_full: bool) -> None:
+        self.is_full = is_full
+        if self.owner is not None:
+            self.owner.output_filled(is_full)
 
     def _set_open(self, is_open: bool) -> None:
         self.is_open = is_open

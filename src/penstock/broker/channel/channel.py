@@ -90,10 +90,6 @@ class ChannelHost(Actor):
         """Hand over what waits at the entrance of `channel`, hop closed or not."""
         raise NotImplementedError
 
-    def stop_for_output(self) -> None:
-        """The peer does not take its answers: read nothing more until it does."""
-        raise NotImplementedError
-
     def stop_behind_parked(self, channel: "Channel") -> bool:
         """Whether an alarm or a rate limit holds publishes of `channel`; nothing more is read
         behind them then."""
@@ -652,12 +648,7 @@ class Channel(LaneReceiver):
         """basic.return with the message's content."""
         write_return(self.output.writer, self.number, code, text, message, self.frame_bytes_max)
         self.note_reply(BASIC_RETURN)
-        self.note_answered(message)
-
-    def note_answered(self, message: Message) -> None:
-        self.output.mark()
-        if self.output.note_answered(message.origin, len(message.raw)):
-            self.host.stop_for_output()
+        self.output.note_answered(message.origin, len(message.raw))
 
     # -- answers ---------------------------------------------------------------------------------
 

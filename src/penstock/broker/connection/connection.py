@@ -145,8 +145,8 @@ class ConnectionAnswering(LotHost):
     def output_changed(self, is_open: bool) -> None:
         self.connection.output_changed(is_open)
 
-    def output_has_room(self) -> None:
-        self.connection.output_has_room()
+    def output_filled(self, is_full: bool) -> None:
+        self.connection.output_filled(is_full)
 
     def books(self) -> BlockLedger:
         return self.connection.books()
@@ -766,11 +766,11 @@ class Connection(ChannelHost):
 
     # -- output ----------------------------------------------------------------------------------
 
-    def stop_for_output(self) -> None:
-        self.gate.close("socket:" + self.name, "socket")
-
-    def output_has_room(self) -> None:
-        """The output was full and is not any more: answers that carry content may go on."""
+    def output_filled(self, is_full: bool) -> None:
+        """Until it is not full any more nothing is read, and no answer with content is made."""
+        if is_full:
+            self.gate.close("socket:" + self.name, "socket")
+            return
         self.gate.open("socket:" + self.name, "socket")
         for channel in list(self.channels.values()):
             channel.wake()
@@ -845,9 +845,8 @@ class Connection(ChannelHost):
             self.last_channel = None
         if channel.parking.entrance:
             channel.parking.clear_entrance()
-            payer = self.rated
-            if payer is not None:
-                self._left_rate(payer, int(channel.number))
+            if self.rated is not None:
+                self._left_rate(self.rated, int(channel.number))
         channel.close()
         channel.times.note_unanswered(0)
         lane = channel.upstream

@@ -207,7 +207,7 @@ class Consuming:
         )
         shown = actor.client.shown(message)
         write_content(channel.output.writer, shown, channel.number, channel.frame_bytes_max)
-        channel.note_answered(message)
+        channel.output.note_answered(message.origin, len(message.raw))
         return None
 
     def qos(self, channel: Channel, q: m.BasicQos) -> m.Method | None:

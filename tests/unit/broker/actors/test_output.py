@@ -1,7 +1,13 @@
 """The output buffer: marks, what is unsent, and what a full buffer stops."""
 
+from penstock.base.limits import SOCKET_ANSWERS_BYTES
 from penstock.base.wire import BytesWriter
-from penstock.broker.actors.output import FULL_FACTOR, OutputDebt, OutputLine, OutputOwner
+from penstock.broker.actors.output import (
+    FULL_FACTOR,
+    OutputDebt,
+    OutputLine,
+    OutputOwner,
+)
 from penstock.flow.account import Account
 from penstock.protocol.content import NO_CAUSE
 from penstock.queues.consumers import Unsent
@@ -18,8 +24,8 @@ class Ears(OutputOwner):
     def output_changed(self, is_open: bool) -> None:
         self.heard.append("open" if is_open else "closed")
 
-    def output_has_room(self) -> None:
-        self.heard.append("room")
+    def output_filled(self, is_full: bool) -> None:
+        self.heard.append("full" if is_full else "room")
 
 
 def output(high_bytes: int = 100) -> tuple[PeerOutput, Ears]:
@@ -80,13 +86,15 @@ def test_a_full_buffer_is_told_of_when_it_has_room_again() -> None:
     one, ears = output(100)
     one.room_bytes = 0
     one.writer.write(b"x" * 100 * FULL_FACTOR)
-    assert not one.note_answered(NO_CAUSE, 100 * FULL_FACTOR - 1)
-    assert one.note_answered(NO_CAUSE, 1)
+    one.note_answered(NO_CAUSE, 100 * FULL_FACTOR - 1)
+    assert not one.is_full and ears.heard == []
+    one.note_answered(NO_CAUSE, 1)
+    assert one.is_full and ears.heard == ["full"]
     one.flush()
     assert one.is_full
     one.room_bytes = 1
     one.flush()
-    assert not one.is_full and ears.heard == ["closed", "room"]
+    assert not one.is_full and ears.heard == ["full", "closed", "room"]
 
 
 def test_a_buffer_that_is_not_used_gives_its_memory_back() -> None:
@@ -192,8 +200,29 @@ def test_an_output_repays_what_its_socket_takes_and_not_what_is_written_since() 
 def test_an_answer_with_content_is_charged_at_once() -> None:
     one = PeerOutput(OutputLine(), 1000)
     p = page("conn:p")
-    assert not one.note_answered(p, 70)
+    one.note_answered(p, 70)
+    assert not one.is_full
     assert (p.debt_messages, p.debt_bytes) == (1, 70)
     one.writer = BytesWriter()
     one.close()
     assert p.owes_nothing()
+
+
+def test_answers_that_nobody_takes_have_a_bound() -> None:
+    """Confirms, and whatever a client asks for and does not read; deliveries have one of theirs."""
+    one, ears = output(100)
+    one.room_bytes = 0
+    one.writer.write(b"x" * (SOCKET_ANSWERS_BYTES.default - 1))
+    one.flush()
+    assert not one.is_full
+    one.writer.write(b"d" * 50)
+    one.note_delivered(page("conn:p"), 50)
+    one.line.charge_all()
+    one.flush()
+    assert not one.is_full
+    one.writer.write(b"x")
+    one.flush()
+    assert one.is_full and ears.heard == ["closed", "full"]
+    one.room_bytes = SOCKET_ANSWERS_BYTES.default
+    one.flush()
+    assert not one.is_full and ears.heard == ["closed", "full", "open", "room"]

@@ -2,11 +2,12 @@
 
 import pytest
 
+from penstock.base.limits import SOCKET_ANSWERS_BYTES
 from penstock.broker.connection.phases import PHASE_CLOSED
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import encode_method, method_frame
-from tests.unit.broker.peer import Bed, Peer, frame, header, publish
+from tests.unit.broker.peer import READ_BYTES, Bed, Peer, frame, header, publish
 
 
 def code_of(peer: Peer) -> int:
@@ -88,6 +89,22 @@ def test_so_is_one_that_is_too_large_for_any_channel(peer: Peer) -> None:
     method = frame(1, 77, encode_method(m.BasicPublish("", "q", False, False)))
     peer.send(method, frame(2, 77, header(1 << 40)))
     assert code_of(peer) == 504
+
+
+def test_a_peer_that_asks_on_and_reads_nothing_is_not_read_for_ever(peer: Peer) -> None:
+    """A client may ask not to be watched by heartbeats: nothing else would end it."""
+    other = peer.bed.connect("other")
+    peer.take(0)
+    ask = method_frame(1, m.QueueDeclare("q" * 255))
+    for _ in range(70):
+        peer.send(ask * 1000)
+    assert len(peer.output.pending) < SOCKET_ANSWERS_BYTES.default + 2 * READ_BYTES
+    assert peer.unread != b""
+    other.call(1, m.QueueDeclare("other"), m.QueueDeclareOk)
+    peer.take()
+    assert peer.unread == b"" and peer.output.pending == b""
+    assert len(peer.heard()) == 70_000
+    peer.bed.settle()
 
 
 def test_content_before_connection_open_is_refused_before_its_body(bed: Bed) -> None:
