@@ -153,6 +153,9 @@ PARKED_WRITE_BYTES: Final = Limit(1_048_576, 1024, 67_108_864,
 PARKED_METHODS: Final = Limit(1024, 16, 65_536,
     "methods per channel behind a basic.get whose message is being read from the disk", GUARD,
     "broker/channel/channel", "the connection is not read until the message is there")
+PARKED_METHODS_BYTES: Final = Limit(1_048_576, 131_072, 16_777_216,
+    "bytes of such methods per channel", GUARD, "broker/channel/channel",
+    "the connection is not read until half of them are done")
 UNCONFIRMED_MAX: Final = Limit(1_000_000, 1, 100_000_000, "publishes per channel", GUARD,
     "broker/actors/confirms", "the publisher's gate closes until confirms go out")
 CONSUMERS_PER_CHANNEL: Final = Limit(65_535, 1, 1_000_000, "consumers", GUARD,

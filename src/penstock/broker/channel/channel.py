@@ -20,7 +20,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
-from penstock.base.limits import PARKED_METHODS
+from penstock.base.limits import PARKED_METHODS, PARKED_METHODS_BYTES
 from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line, Owed
 from penstock.broker.actors.confirms import write_confirms
 from penstock.broker.actors.deliver import (
@@ -53,6 +53,7 @@ from penstock.telemetry.answer_times import BASIC_RETURN, AnswerTimes
 from penstock.telemetry.events import ESCAPE
 
 CROWD: Final = PARKED_METHODS.default
+CROWD_BYTES: Final = PARKED_METHODS_BYTES.default
 METHOD_COST: Final = 8
 """Ordinary publishes that take about as long as a method; an acknowledgement is like one."""
 CHANNEL_CLOSE: Final = 0x140028  # The one barrier method that goes through under an alarm.
@@ -122,13 +123,14 @@ class Inbox:
     A basic.get whose message has still to be read from the disk is parked, and what came behind it
     waits with it; when that is too much the connection is not read until half of it is done.
     arrived: publishes as the connection sees them; taken: as the channel has dealt with them;
-    methods: empty exactly when all of them were taken; is_ending: nothing is parked
-    any more, because the channel is about to end; has_waited: the basic.get that is due has waited
-    for a store, which it does once; is_kept: the next one is a tx.commit that waits for a hop;
+    methods: empty exactly when all were taken, `bytes` are left; is_ending: nothing is parked any
+    more, because the channel is about to end; has_waited: the basic.get that is due has waited for
+    a store, which it does once; is_kept: the next one is a tx.commit that waits for a hop;
     stopped: the gate of the connection while it is closed for the channel, `name`."""
 
     __slots__ = (
         "arrived",
+        "bytes",
         "has_waited",
         "head",
         "is_ending",
@@ -143,6 +145,7 @@ class Inbox:
     def __init__(self) -> None:
         self.methods: list[Event] = NO_METHODS
         self.head: i64 = 0
+        self.bytes: i64 = 0
         self.arrived: i64 = 0
         self.taken: i64 = 0
         self.is_parked = False
@@ -158,6 +161,7 @@ class Inbox:
         if self.methods is NO_METHODS:
             self.methods = []
         self.methods.append(event)
+        self.bytes += len(event.payload)
 
     def has_method(self) -> bool:
         return self.head < len(self.methods) and not self.is_parked
@@ -166,9 +170,11 @@ class Inbox:
         """Whether the oldest method's turn has come. Raises: IndexError when there is none."""
         return not self.is_parked and self.methods[self.head].after <= self.taken
 
-    def is_crowded(self) -> bool:
-        """Whether as much waits behind what is parked, or kept, as may: nothing more is read."""
-        return len(self.methods) - self.head >= CROWD
+    def is_crowded(self, parts: i64 = 1) -> bool:
+        """Whether as much waits behind what is parked, or kept, as may, or one part in `parts` of
+        that: nothing more is read."""
+        waiting: i64 = len(self.methods) - self.head
+        return waiting * parts >= CROWD or self.bytes * parts >= CROWD_BYTES
 
     def stop(self, gate: Gate, name: str) -> None:
         """Close the connection's gate until there is room for more."""
@@ -186,6 +192,7 @@ class Inbox:
     def put_first(self, event: Event) -> None:
         """`event`, which was just taken, is tried again when it is not parked any more."""
         self.methods.insert(int(self.head), event)
+        self.bytes += len(event.payload)
 
     def unpark(self) -> None:
         """What was parked may be done."""
@@ -204,7 +211,8 @@ class Inbox:
         """Take the oldest method; the list is emptied when the last one is taken."""
         event = self.methods[self.head]
         self.head += 1
-        if self.stopped is not None and len(self.methods) - self.head <= CROWD // 2:
+        self.bytes -= len(event.payload)
+        if self.stopped is not None and not self.is_crowded(2):
             self._go_on()
         if self.head == len(self.methods):
             self.clear()
@@ -217,6 +225,7 @@ class Inbox:
         """Forget the methods."""
         self.methods.clear()
         self.head = 0
+        self.bytes = 0
         self._go_on()
 
 

@@ -6,10 +6,10 @@ under way; damage; and what becomes of the others, of publishers and of memory m
 
 import pytest
 
-from penstock.base.limits import PARKED_METHODS
+from penstock.base.limits import PARKED_METHODS, PARKED_METHODS_BYTES
 from penstock.broker.paging.pager import Pager
 from penstock.protocol import methods as m
-from penstock.protocol.values import Value
+from penstock.protocol.values import Table, Value
 from penstock.queues.rules import REASON_REJECTED
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT
 from tests.unit.broker.paging.depot import BODY_BYTES, KEY, LETTERS, TARGET_BYTES, PagingDepot
@@ -254,6 +254,26 @@ def test_a_connection_is_not_read_while_too_much_waits_behind_a_get() -> None:
     depot.rest()
     assert reader.gate.is_open
     assert hand.got() == bodies[:30]
+
+
+def test_so_it_is_while_little_that_is_long_waits_there() -> None:
+    depot = PagingDepot()
+    depot.fill(100)
+    hand = depot.asking()
+    reader = depot.connection(hand.client)
+    for _ in range(30):
+        hand.say(m.BasicGet(queue="r", no_ack=True))
+    padding: Table = {"padding": "x" * 100_000}
+    for _ in range(50):
+        hand.say(m.QueueDeclare("r", passive=True, no_wait=True, arguments=padding))
+    depot.settle()
+    inbox = reader.channels[hand.channel].inbox
+    waiting = sum(len(one.payload) for one in inbox.methods[inbox.head :])
+    assert waiting < PARKED_METHODS_BYTES.default + 200_000
+    assert list(reader.gate.reasons) == [(reader.channels[hand.channel].identity, "read")]
+    depot.rest()
+    assert reader.gate.is_open and inbox.bytes == 0
+    assert len(hand.got()) == 30
 
 
 def test_a_get_that_waits_finds_an_empty_queue_after_a_purge() -> None:
