@@ -304,10 +304,14 @@ class SocketShell(Shell):
             self.broker.note(f"{self.connection.name}: TLS: {fault}; closed")
             self.close()
             return
+        if tls.is_ended and not content:
+            self.close()
+            return
         if content:
             self.connection.receive(content)
         if tls.is_ended:
-            self.close()
+            # The socket is closed once the connection has heard all of it, see `resume`.
+            self.connection.wake()
         elif tls.has_answer:
             self.output.mark()
 
@@ -322,6 +326,9 @@ class SocketShell(Shell):
                 negotiator.heartbeat.pause()
 
     def resume(self) -> None:
+        if self.tls is not None and self.tls.is_ended:
+            # Nothing more comes; what there is to say to what came goes out first.
+            self.poller.loop.call_soon(self.close)
         if not self.is_reading and not self.is_closed:
             self.is_reading = True
             self.watch()

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,12 +23,14 @@ from penstock.server.net import handshakes
 from penstock.server.net.tls import distinguished_name, is_user_from, user_of
 from penstock.server.net.tls_endpoint import TlsEndpoint
 from tests.patience import PATIENCE_S
-from tests.unit.broker.peer import LogBook
+from tests.unit.broker.peer import LogBook, start_ok
 from tests.unit.server.wire import Wire, book_of, running, until
 
 NOW = datetime.now(UTC)
 GUEST = UserConfig("guest", "guest", True)
 APP = UserConfig("app", "not used")
+EMPTY_HEADER = b"\x02\x00\x01" + (14).to_bytes(4, "big") + b"\x00\x3c" + bytes(12) + b"\xce"
+"""Of a message without a body and properties."""
 
 
 @pytest.fixture(scope="module")
@@ -448,3 +451,58 @@ async def test_hello_and_header_in_one_piece(tmp_path: Path, shelf: Path) -> Non
                 continue
         assert answer[:1] == b"\x01"
         await wire.close()
+
+
+class Sealed:
+    """An AMQP client whose TLS is made by hand, so that it says in one piece what it wants to."""
+
+    def __init__(self, wire: Wire, shelf: Path) -> None:
+        self.wire = wire
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = trusting(shelf)
+        self.session = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+        self.heard = b""
+
+    async def open(self) -> None:
+        """The whole handshake, and channel 1."""
+        await asyncio.wait_for(
+            shake(self.session, self.incoming, self.outgoing, self.wire), PATIENCE_S
+        )
+        await self.ask(PROTOCOL_HEADER, m.ConnectionStart)
+        await self.ask(method_frame(0, start_ok()), m.ConnectionTune)
+        tuned = method_frame(0, m.ConnectionTuneOk(2047, 131_072, 0))
+        await self.ask(tuned + method_frame(0, m.ConnectionOpen("/")), m.ConnectionOpenOk)
+        await self.ask(method_frame(1, m.ChannelOpen()), m.ChannelOpenOk)
+
+    async def ask(self, said: bytes, answer: type[m.Method]) -> None:
+        self.session.write(said)
+        self.wire.writer.write(self.outgoing.read())
+        await self.hears(answer)
+
+    async def hears(self, answer: type[m.Method]) -> None:
+        """Return once it has heard such a method, and forget what came before."""
+        while answer.IDS not in self.heard:
+            data = await asyncio.wait_for(self.wire.reader.read(65_536), PATIENCE_S)
+            assert data != b"", "the broker has hung up"
+            self.incoming.write(data)
+            with suppress(ssl.SSLWantReadError):
+                self.heard += self.session.read(65_536)
+        self.heard = b""
+
+
+async def test_what_comes_together_with_the_end_is_heard(tmp_path: Path, shelf: Path) -> None:
+    """A client publishes and says goodbye, and the socket brings both at once."""
+    async with running(tmp_path, **settings(shelf)) as node:
+        client = Sealed(Wire(*await asyncio.open_connection(*address(node))), shelf)
+        await client.open()
+        await client.ask(method_frame(1, m.QueueDeclare("q")), m.QueueDeclareOk)
+        await client.ask(method_frame(1, m.ConfirmSelect()), m.ConfirmSelectOk)
+        publish = method_frame(1, m.BasicPublish("", "q"))
+        client.session.write(publish + EMPTY_HEADER)
+        with suppress(ssl.SSLWantReadError):
+            client.session.unwrap()
+        client.wire.writer.write(client.outgoing.read())
+        await client.hears(m.BasicAck)
+        await until(lambda: not node.broker.connections)
+        assert node.broker.vhosts["/"].queues["q"].messages.ready_count() == 1
+        await client.wire.close()
