@@ -18,6 +18,9 @@ from penstock.broker.session.access import TlsPeer
 RECORD_BYTES: Final = 16_384
 """The most content of one record (RFC 8446, 5.1)."""
 
+SEALED_BYTES: Final = 16 * RECORD_BYTES
+"""Handed to OpenSSL at once: it never gives back what it has needed once for what it has sealed."""
+
 COMMON_NAME: Final = "common_name"
 DISTINGUISHED_NAME: Final = "distinguished_name"
 ALTERNATIVE_NAME: Final = "subject_alternative_name"
@@ -116,12 +119,15 @@ class TlsSession:
 
     def sealed(self, data: bytes) -> bytes:
         """The bytes to send for `data`, behind whatever `to_send` has. Raises: TlsFault."""
+        parts = []
+        view = memoryview(data)
         try:
-            if data:
-                self._session.write(data)
+            for at in range(0, len(data), SEALED_BYTES):
+                self._session.write(view[at : at + SEALED_BYTES])
+                parts.append(self._outgoing.read())
         except (ssl.SSLError, OSError) as fault:
             raise TlsFault(said(fault)) from fault
-        return self._outgoing.read()
+        return b"".join(parts) if parts else self._outgoing.read()
 
     def farewell(self) -> bytes:
         """The bytes that say that no content follows (close_notify)."""

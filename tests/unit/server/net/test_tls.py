@@ -19,8 +19,9 @@ from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import decode_method, method_frame
 from penstock.protocol.values import Table
 from penstock.server.boot.node import Node
+from penstock.server.machine.machine import resident_bytes
 from penstock.server.net import handshakes
-from penstock.server.net.tls import distinguished_name, is_user_from, user_of
+from penstock.server.net.tls import TlsSession, distinguished_name, is_user_from, user_of
 from penstock.server.net.tls_endpoint import TlsEndpoint
 from tests.patience import PATIENCE_S
 from tests.unit.broker.peer import LogBook, start_ok
@@ -506,3 +507,25 @@ async def test_what_comes_together_with_the_end_is_heard(tmp_path: Path, shelf: 
         await until(lambda: not node.broker.connections)
         assert node.broker.vhosts["/"].queues["q"].messages.ready_count() == 1
         await client.wire.close()
+
+
+def shaken(endpoint: TlsEndpoint) -> TlsSession:
+    """The broker's end of a session whose other end is of no interest any more."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    ours, theirs = TlsSession(endpoint.context), TlsSession(context, is_server=False)
+    while not (theirs.shake() and ours.shake()):
+        ours.feed(theirs.to_send())
+        ours.shake()
+        theirs.feed(ours.to_send())
+    return ours
+
+
+def test_a_session_does_not_keep_the_room_of_the_largest_message(shelf: Path) -> None:
+    """OpenSSL gives nothing back of what it has needed once, as long as the session lasts."""
+    endpoint = TlsEndpoint(Config(**settings(shelf)), print)  # type: ignore[arg-type]  # by name
+    sessions = [shaken(endpoint) for _ in range(12)]
+    before = resident_bytes()
+    for one in sessions:
+        assert len(one.sealed(bytes(1 << 24))) > 1 << 24
+    assert resident_bytes() - before < 100_000_000
