@@ -96,7 +96,7 @@ PASSWORD_CHECKS: Final = Limit(256, 1, 65_536, "passwords that wait to be checke
 TLS_HANDSHAKE_MS: Final = Limit(5000, 100, 600_000, "milliseconds", KEY, "server/net/handshakes",
     "the socket is closed")
 TLS_HANDSHAKES: Final = Limit(1024, 1, 65_536, "TLS handshakes under way", GUARD,
-    "server/net/handshakes", "the new socket is closed and counted")
+    "server/net/handshakes", "one of the address that has most of them is closed and counted")
 TLS_HANDSHAKE_BYTES: Final = Limit(131_072, 16_384, 1_048_576, "bytes of a client's TLS handshake",
     GUARD, "server/net/handshakes", "the socket is closed")
 TLS_SILENT_BYTES: Final = Limit(131_072, 32_768, 16_777_216,

@@ -58,7 +58,8 @@ class Handshakes:
     """The handshakes of one TLS port. Bound: TLS_HANDSHAKES. Owner: the listener.
 
     serve: takes the socket, its address and the session once the handshake is done; refused: ended
-    without a session; deadlines: in the loop's time, the oldest first."""
+    without a session; deadlines: in the loop's time, the oldest first; hosts: how many of each
+    address. When there are too many, one of the address that has most makes room."""
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class Handshakes:
         self.refused = 0
         self.made = 0
         self.deadlines: dict[_Handshake, float] = {}
+        self.hosts: dict[str, int] = {}
         self._loop = loop
         self._patience_s = patience_ms / 1000
         self._log = log
@@ -83,13 +85,14 @@ class Handshakes:
 
     def take(self, sock: socket.socket, host: str, port: int) -> None:
         """A new client, whose socket does not block."""
-        if len(self.deadlines) >= TLS_HANDSHAKES.default:
+        if len(self.deadlines) >= TLS_HANDSHAKES.default and not self._makes_room(host):
             self.refused += 1
             sock.close()
             self._say(host, port, f"{TLS_HANDSHAKES.default} handshakes are under way already")
             return
         one = _Handshake(sock, host, port, TlsSession(self.endpoint.context))
         self.deadlines[one] = self._loop.time() + self._patience_s
+        self.hosts[host] = self.hosts.get(host, 0) + 1
         self._loop.add_reader(sock, self._readable, one)
         if self._timer is None:
             self._timer = self._loop.call_later(self._patience_s, self._expire)
@@ -153,8 +156,7 @@ class Handshakes:
         elif one.unsent:
             self._loop.add_writer(one.sock, self._writable, one)
         elif one.is_done:
-            del self.deadlines[one]
-            one.is_gone = True
+            self._forget(one)
             self.made += 1
             self._serve(one.sock, one.host, one.port, one.session)
         else:
@@ -191,11 +193,30 @@ class Handshakes:
         self._say(one.host, one.port, why)
 
     def _end(self, one: _Handshake) -> None:
-        one.is_gone = True
-        del self.deadlines[one]
+        self._forget(one)
         self._loop.remove_reader(one.sock)
         self._loop.remove_writer(one.sock)
         one.sock.close()
+
+    def _forget(self, one: _Handshake) -> None:
+        one.is_gone = True
+        del self.deadlines[one]
+        left = self.hosts[one.host] - 1
+        if left > 0:
+            self.hosts[one.host] = left
+        else:
+            del self.hosts[one.host]
+
+    def _makes_room(self, host: str) -> bool:
+        """End a handshake for one of `host`, unless no other address has more under way."""
+        most = max(self.hosts.values())
+        if self.hosts.get(host, 0) + 1 >= most:
+            return False
+        for one in self.deadlines:
+            if self.hosts[one.host] == most:
+                self._refuse(one, "others need the room of those of its address")
+                break
+        return True
 
     def _say(self, host: str, port: int, why: str) -> None:
         """Once a second: whoever tries again and again would fill the log."""

@@ -529,3 +529,28 @@ def test_a_session_does_not_keep_the_room_of_the_largest_message(shelf: Path) ->
     for one in sessions:
         assert len(one.sealed(bytes(1 << 24))) > 1 << 24
     assert resident_bytes() - before < 100_000_000
+
+
+async def test_one_address_does_not_keep_others_out(
+    tmp_path: Path, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = Limit(4, 1, 4, "", "", "", "")
+    monkeypatch.setattr(handshakes, "TLS_HANDSHAKES", few)
+    async with running(tmp_path, **settings(shelf)) as node:
+        idle = [socket.create_connection(address(node), PATIENCE_S) for _ in range(4)]
+        await until(lambda: len(handshakes_of(node).deadlines) == 4)
+        other = Wire(
+            *await asyncio.open_connection(
+                *address(node),
+                ssl=trusting(shelf),
+                server_hostname="localhost",
+                local_addr=("127.0.0.2", 0),
+            )
+        )
+        await other.open()
+        assert handshakes_of(node).refused == 1
+        assert len(handshakes_of(node).deadlines) == 3
+        await other.close()
+        for one in idle:
+            one.close()
+        await until(lambda: not handshakes_of(node).deadlines and not handshakes_of(node).hosts)
