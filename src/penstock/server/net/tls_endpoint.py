@@ -90,11 +90,11 @@ class TlsEndpoint:
         before = self._config
         self._config = before if config is None else config
         try:
-            self.context = self._made()
+            context, certificate = self._made()
         except OperatorError:
             self._config = before
             raise
-        self._certificate = look_at(self.context)
+        self.context, self._certificate = context, certificate
         now = datetime.now(UTC)
         if self._certificate.days_left(now) < SOON_DAYS:
             words = self._certificate.words(now)
@@ -108,7 +108,7 @@ class TlsEndpoint:
         """Seconds until the certificate expires; 0 or less once it has."""
         return self._certificate.days_left(datetime.now(UTC)) * 86_400
 
-    def _made(self) -> ssl.SSLContext:
+    def _made(self) -> tuple[ssl.SSLContext, Shown]:
         config = self._config
         for name, value, known in (
             ("tls_verify", config.tls_verify, VERIFY),
@@ -135,6 +135,8 @@ class TlsEndpoint:
                     "`openssl ciphers`, or leave it out"
                 ) from fault
         self._load_certificate(context)
+        # While it asks clients for no certificate: whoever looks has none.
+        certificate = look_at(context)
         if config.tls_verify != NO_CERTIFICATE:
             context.verify_mode = (
                 ssl.CERT_REQUIRED if config.tls_verify == NEEDED else ssl.CERT_OPTIONAL
@@ -142,7 +144,7 @@ class TlsEndpoint:
             context.num_tickets = 0
             context.options |= ssl.OP_NO_TICKET
             self._load_authorities(context)
-        return context
+        return context, certificate
 
     def _load_certificate(self, context: ssl.SSLContext) -> None:
         config = self._config
@@ -179,7 +181,11 @@ class TlsEndpoint:
 
 def look_at(server: ssl.SSLContext) -> Shown:
     """See for oneself, as a client in memory that trusts this one certificate."""
-    der = _handshake(server, _client()).getpeercert(binary_form=True)
+    try:
+        der = _handshake(server, _client()).getpeercert(binary_form=True)
+    except ssl.SSLError as fault:
+        # Of a curve, say, that this machine takes from nobody.
+        return Shown("", datetime.fromtimestamp(0, UTC), said(fault))
     assert der is not None, "a server always shows one"
     trusting = _client()
     trusting.verify_mode = ssl.CERT_REQUIRED

@@ -1,8 +1,11 @@
 """TLS on real sockets: content, certificates as users, and clients that mean no good."""
 
 import asyncio
+import os
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -554,3 +557,38 @@ async def test_one_address_does_not_keep_others_out(
         for one in idle:
             one.close()
         await until(lambda: not handshakes_of(node).deadlines and not handshakes_of(node).hosts)
+
+
+OLD_MACHINE = """\
+openssl_conf = default_conf
+[default_conf]
+ssl_conf = ssl_sect
+[ssl_sect]
+system_default = system_default_sect
+[system_default_sect]
+MaxProtocol = TLSv1.2
+"""
+LOOK = """\
+import sys
+from penstock.base.config import Config
+from penstock.server.net.tls_endpoint import TlsEndpoint
+cert, key, ca = sys.argv[1:]
+config = Config(tls_port=0, tls_cert=cert, tls_key=key, tls_ca=ca, tls_verify="require")
+print(TlsEndpoint(config, print).left_s() > 0)
+"""
+
+
+def test_certificates_may_be_required_where_tls_1_3_is_off(shelf: Path, tmp_path: Path) -> None:
+    """What looks at the broker's own certificate has none to show."""
+    config = tmp_path / "openssl.cnf"
+    config.write_text(OLD_MACHINE)
+    files = [str(shelf / name) for name in ("server.pem", "server.key", "ca.pem")]
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, *files],
+        env=os.environ | {"OPENSSL_CONF": str(config)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
