@@ -88,9 +88,9 @@ def wants_channel_flow(mode: str, capabilities: frozenset[str], properties: Tabl
     version = properties.get("version")
     if lowest is None or not isinstance(version, str):
         return False
-    major = version.partition(".")[0]
+    major = version.partition(".")[0][:9]
     # The Java client calls builds of its own making 0.0.0; they are newer than any release.
-    return major.isdigit() and (int(major) >= lowest or int(major) == 0)
+    return major.isascii() and major.isdigit() and (int(major) >= lowest or int(major) == 0)
 
 
 class NotifierRules:

@@ -31,6 +31,8 @@ NONE: frozenset[str] = frozenset()
         ("known", NONE, JAVA | {"version": "0.0.0"}, True),
         ("known", NONE, JAVA | {"version": "2.8.7"}, False),
         ("known", NONE, JAVA | {"version": "newest"}, False),
+        ("known", NONE, JAVA | {"version": "\u00b2.1"}, False),
+        ("known", NONE, JAVA | {"version": "5" * 5000}, True),
         ("known", NONE, JAVA | {"platform": "Erlang/OTP"}, False),
         ("known", NONE, JAVA | {"product": "Pika Python Client Library"}, False),
         ("known", NONE, {"product": 5, "platform": "Java", "version": "5"}, False),
