@@ -31,7 +31,7 @@ _NS: Final = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
-_NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
+_NUMBER: Final = re.compile(r"([0-9]{1,24}(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
 
 
 def parse_bytes(text: str) -> int:

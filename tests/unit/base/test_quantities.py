@@ -65,6 +65,14 @@ def test_what_is_no_size_is_refused_by_its_text(text: str) -> None:
         parse_bytes(text)
 
 
+def test_numbers_without_end_are_refused_as_others_are() -> None:
+    for text in ("9" * 5000, "9" * 400 + ".5", "9" * 400 + ".5GB"):
+        with pytest.raises(OperatorError, match="is not a size"):
+            parse_bytes(text)
+    with pytest.raises(OperatorError, match="is not a duration"):
+        parse_duration_ns("9" * 400 + "s")
+
+
 def test_a_size_has_at_most_63_bits() -> None:
     assert parse_bytes(str(2**63 - 1)) == 2**63 - 1
     for text in (str(2**63), "9300PB", "9300.0PB"):

@@ -272,7 +272,11 @@ def _check(config: Config) -> None:
     if unknown or not config.oauth_algorithms:
         named = f"'{unknown[0]}' is none" if unknown else "are none"
         raise OperatorError(f"oauth_algorithms: {named} of {', '.join(ALGORITHMS)}")
-    parts = urlsplit(config.oauth_jwks_url)
+    try:
+        parts = urlsplit(config.oauth_jwks_url)
+    except ValueError:
+        # A bracket that is not closed, say.
+        parts = urlsplit("")
     is_near = parts.hostname == "localhost" or is_loopback(parts.hostname or "0.0.0.0")
     if config.oauth_jwks_url and not (
         parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_near))

@@ -317,6 +317,7 @@ async def test_how_long_a_token_is_is_bounded() -> None:
         ({"oauth_jwks_url": "http://issuer.example/k"}, "is no address of https"),
         ({"oauth_jwks_url": "file:///etc/passwd"}, "is no address of https"),
         ({"oauth_jwks_url": "issuer"}, "is no address of https"),
+        ({"oauth_jwks_url": "https://[issuer"}, "is no address of https"),
         ({"oauth_jwks_file": "/nowhere"}, "/nowhere cannot be read: No such file"),
         (
             {"oauth_jwks_url": "https://x", "oauth_jwks_ca": "/nowhere"},
