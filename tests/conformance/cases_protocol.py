@@ -37,6 +37,8 @@ CASES: Final = (
         lambda n: [On(2, Channel.Open()), On(2, CLOSE_CHANNEL), On(2, Channel.Open())],
     ),
     Case("channel-zero-method", lambda n: [On(0, q(n))], RUNNING),
+    Case("channel-zero-ack", lambda n: [On(0, Basic.Ack(1))], RUNNING),
+    Case("close-ok-unasked", lambda n: [On(0, Connection.CloseOk())], RUNNING),
     Case(
         "channel-connection-method", lambda n: [Connection.Open("/")], (503, "unimplemented method")
     ),

@@ -199,7 +199,11 @@ class Negotiator(ConnectionVerbs):
         self._send(connection, start_method(self.host.properties, self.offered))
 
     def control(self, connection: Connection, event: Event) -> None:
-        method = decode_method(event.payload)
+        method: m.Method
+        if event.kind == EVENT_ACK:
+            method = m.BasicAck(int(event.tag) & 0xFFFFFFFFFFFFFFFF, event.flag)
+        else:
+            method = decode_method(event.payload)
         if isinstance(method, m.ConnectionClose):
             for channel in list(connection.channels.values()):
                 channel.finish_inbox()
@@ -207,10 +211,9 @@ class Negotiator(ConnectionVerbs):
             self.since_ns = connection.line.clock.monotonic_ns()
             self._end(connection, lambda: self._say_last(connection, m.ConnectionCloseOk(), True))
             return
-        if isinstance(method, m.ConnectionCloseOk):
-            connection.shell.close_after_output()
-            return
         if connection.phase == PHASE_CLOSING or self.delay is not None:
+            if isinstance(method, m.ConnectionCloseOk):
+                connection.shell.close_after_output()
             return
         if self.is_checking:
             self._defer(event)
