@@ -19,7 +19,13 @@ from penstock.protocol.constants import (
     REPLY_NAMES,
 )
 from penstock.protocol.integers import Timestamp
-from penstock.protocol.methods import ChannelOpen, ChannelOpenOk, Method, RequestAsk
+from penstock.protocol.methods import (
+    AccessRequest,
+    ChannelOpen,
+    ChannelOpenOk,
+    Method,
+    RequestAsk,
+)
 from penstock.protocol.methods.base import WireType
 from penstock.protocol.methods.codec import METHODS, decode_method, encode_method, method_frame
 from penstock.protocol.properties import Properties, decode_properties, encode_header_payload
@@ -27,8 +33,9 @@ from penstock.protocol.property_lookup import PROPERTIES_OFFSET
 from penstock.protocol.values import Value, decode_table, encode_table
 from tests.property.protocol_strategies import METHOD_CLASSES, methods_of, same
 
-SHARED = [found for found in METHOD_CLASSES if found.CLASS_ID != RequestAsk.CLASS_ID]
-"""Class request is ours alone."""
+_NOT_SHARED = (AccessRequest.CLASS_ID, RequestAsk.CLASS_ID)
+SHARED = [found for found in METHOD_CLASSES if found.CLASS_ID not in _NOT_SHARED]
+"""Class request is ours alone, and access is of AMQP 0-8."""
 
 # What pamqp lets through: it holds names to the specification's alphabet and sorts field names.
 _words = st.text("abcXYZ019-_.:", min_size=1, max_size=100)

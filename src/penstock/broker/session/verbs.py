@@ -140,6 +140,7 @@ def _flow_answered(verbs: ChannelVerbs, channel: Channel, q: m.ChannelFlowOk) ->
 # One table for all channels: thousands of connections share it.
 HANDLERS: Final[Mapping[type[m.Method], Handler]] = MappingProxyType(
     {
+        m.AccessRequest: lambda v, c, q: m.AccessRequestOk(),
         m.ExchangeDeclare: lambda v, c, q: v.declarations.exchange_declare(c.number, q),
         m.ExchangeDelete: lambda v, c, q: v.declarations.exchange_delete(c.number, q),
         m.ExchangeBind: lambda v, c, q: v.declarations.exchange_bind(c.number, q),

@@ -181,6 +181,29 @@ class ChannelCloseOk(Method):
     """The channel is closed."""
 
 
+# access: tickets for realms, which AMQP 0-8 had; clients of that time still ask. RabbitMQ answers
+# with ticket 1 and means nothing by it.
+
+
+@method(30, 10)
+class AccessRequest(Method):
+    """The client asks for a ticket."""
+
+    realm: ShortStr = "/data"
+    exclusive: Bit = False
+    passive: Bit = True
+    active: Bit = True
+    write: Bit = True
+    read: Bit = True
+
+
+@method(30, 11)
+class AccessRequestOk(Method):
+    """The ticket, which is in every method's reserved field and is not looked at."""
+
+    ticket: Short = 1
+
+
 # exchange: declare, delete, and binding exchanges to exchanges. AMQP 0-9-1 section 1.6.2;
 # bind and unbind as RabbitMQ.
 

@@ -146,6 +146,12 @@ def test_nothing_is_answered_between_close_and_close_ok(said: bytes, code: int, 
     assert peer.shell.is_closed
 
 
+def test_a_client_of_amqp_0_8_gets_its_ticket(peer: Peer) -> None:
+    """As from RabbitMQ; PyAMQP's ancestor begins every channel so."""
+    assert peer.call(1, m.AccessRequest("/data"), m.AccessRequestOk).ticket == 1
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+
+
 def test_both_sides_may_close_a_channel_at_once(peer: Peer) -> None:
     peer.say(1, m.BasicAck(1, False))
     peer.one(m.ChannelClose)

@@ -19,6 +19,8 @@ VECTORS: list[tuple[m.Method, str]] = [
     (m.ChannelOpenOk(), "0014 000b 00000000"),
     (m.ChannelFlow(active=True), "0014 0014 01"),
     (m.ChannelClose(404, "NO", 50, 10), "0014 0028 0194 02 4e4f 0032 000a"),
+    (m.AccessRequest(), "001e 000a 05" + b"/data".hex() + "1e"),
+    (m.AccessRequestOk(), "001e 000b 0001"),
     (
         m.ExchangeDeclare("e", "topic", durable=True, internal=True),
         "0028 000a 0000 01 65 05 746f706963 0a 00000000",
@@ -67,8 +69,8 @@ def test_every_class_is_whole(found: type[m.Method]) -> None:
 
 
 def test_every_method_is_there_once() -> None:
-    assert len(METHODS) == 66
-    assert {class_id for class_id, _ in METHODS} == {10, 20, 40, 50, 60, 85, 90, 240}
+    assert len(METHODS) == 68
+    assert {class_id for class_id, _ in METHODS} == {10, 20, 30, 40, 50, 60, 85, 90, 240}
 
 
 def test_what_reserved_fields_hold_does_not_matter() -> None:
@@ -81,7 +83,7 @@ def test_unused_bits_do_not_matter() -> None:
     assert decode_method(bytes.fromhex("0014 0014 fe")) == m.ChannelFlow(False)
 
 
-@pytest.mark.parametrize("wire", ["001e 000a 00", "0032 0063", "ffff ffff", "0000 0000"])
+@pytest.mark.parametrize("wire", ["001f 000a 00", "0032 0063", "ffff ffff", "0000 0000"])
 def test_an_unknown_method_is_503(wire: str) -> None:
     payload = bytes.fromhex(wire)
     with pytest.raises(ConnectionFault, match="unknown method") as caught:
