@@ -3,6 +3,7 @@
 Every code and text was recorded from RabbitMQ 3.10.8.
 """
 
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from pamqp.commands import Basic, Queue
@@ -27,6 +28,7 @@ INVALID: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
     ("queue-ttl-huge", {"x-message-ttl": 2**40}, "{value_too_large,1099511627776}"),
     ("queue-ttl-float", {"x-message-ttl": 1.5}, INTEGER + 'float"'),
     ("queue-ttl-true", {"x-message-ttl": True}, INTEGER + 'bool"'),
+    ("queue-ttl-date", {"x-message-ttl": datetime.fromtimestamp(5, UTC)}, INTEGER + 'timestamp"'),
     ("queue-expires-zero", {"x-expires": 0}, "{value_zero,0}"),
     ("queue-expires-negative", {"x-expires": -5}, "{value_negative,-5}"),
     ("queue-expires-text", {"x-expires": "soon"}, INTEGER + 'longstr"'),
@@ -64,6 +66,7 @@ DIFFERENT: Final = (
     differs(q, "queue-ttl-absent", {"x-message-ttl": 1000}, {}, "short"),
     differs(q, "queue-ttl-added", {}, {"x-message-ttl": 1000}, "short"),
     differs(q, "queue-max-length-differs", {"x-max-length": 5}, {"x-max-length": 6}),
+    differs(q, "queue-max-length-differs-much", {"x-max-length": 5}, {"x-max-length": 70_000}),
     differs(
         q, "queue-dlx-differs", {"x-dead-letter-exchange": "a"}, {"x-dead-letter-exchange": "b"}
     ),

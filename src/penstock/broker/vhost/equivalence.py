@@ -43,12 +43,11 @@ def check_arguments(
     for key in keys:
         mine = received.get(key)
         theirs = current.get(key)
-        if key in received and key in current and mine == theirs:
+        if key in received and key in current:
+            check_field(kind, name, vhost, key, mine, theirs, class_id)
             continue
         if key not in received and key not in current:
             continue
-        if key in received and key in current and type_name(mine) == type_name(theirs):
-            check_field(kind, name, vhost, key, mine, theirs, class_id)
         raise ChannelFault(
             406,
             f"inequivalent arg '{key}' for {kind} '{name}' in vhost '{vhost}': received "

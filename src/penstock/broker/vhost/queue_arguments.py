@@ -27,6 +27,7 @@ from penstock.broker.vhost.stream_arguments import (
     invalid,
 )
 from penstock.protocol import methods as m
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value
 from penstock.queues.rules import OVERFLOW_NAMES, QUORUM, QUORUM_DELIVERY_LIMIT
 
@@ -41,7 +42,7 @@ LIFETIME_MS_MAX = (1 << 64) - 1
 
 
 def _integer(value: Value) -> str:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool | Timestamp) or not isinstance(value, int):
         return f'"expected integer, got {type_name(value)}"'
     return ""
 

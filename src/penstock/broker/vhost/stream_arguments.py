@@ -268,7 +268,7 @@ def not_supported(
 
 
 def _integer(key: str, name: str, vhost: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool | Timestamp) or not isinstance(value, int):
         raise invalid(key, name, vhost, f'"expected integer, got {type_name(value)}"')
     return value
 
