@@ -64,6 +64,10 @@ DELIBERATE: Final[dict[str, tuple[Expected, str]]] = {
         ),
         "the keys of CC are no way around rights on topics; RabbitMQ's code since does the same",
     ),
+    "publish-key-of-bytes": (
+        (502, ANY_TEXT),
+        "names are text everywhere, as RabbitMQ has them in every method but this one",
+    ),
     "publish-table-garbage": (
         FINE,
         "headers nobody looks into are passed on unread; RabbitMQ's connection crashes",

@@ -119,6 +119,14 @@ CASES: Final = (
         ],
     ),
     Case(
+        "publish-key-of-bytes",
+        lambda n: [
+            raw(1, 1, b"\x00\x3c\x00\x28\x00\x00\x00\x02\xff\xfe\x00"),
+            raw(2, 1, HEADER_OF_3),
+            raw(3, 1, b"abc"),
+        ],
+    ),
+    Case(
         "publish-properties-truncated",
         lambda n: [
             Basic.Publish(),
