@@ -27,6 +27,9 @@ SHOWN: Final = 50
 PAGE_ROWS: Final = 10_000
 TABLE: Final = "table"
 PORT: Final = 5672
+WHICH: Final = ("port", "control", "url")
+"""Options that say which broker is asked."""
+PLACE: Final = (*WHICH, "login", "ca")
 
 
 class RunningBroker:
@@ -253,17 +256,14 @@ def _anywhere(command: Callable[..., None]) -> Callable[..., None]:
         form: str,
         **given: object,
     ) -> None:
-        said = _said_above(
-            {
-                "port": port,
-                "control": control,
-                "url": url,
-                "login": login,
-                "ca": ca,
-                "form": form,
-            }
-        )
-        command(*args, broker=_broker(**said), **given)
+        context = click.get_current_context()
+        if context.invoked_subcommand is not None:
+            _hand_down(context)
+            # Whoever is asked, and with which password, is for the verb to find out.
+            command(*args, broker=RunningBroker("", form), **given)
+            return
+        here = {"port": port, "control": control, "url": url, "login": login, "ca": ca}
+        command(*args, broker=_broker(context, here | {"form": form}), **given)
 
     for option in (
         click.option("--ca", default="", help="PEM file with the authorities of its certificate."),
@@ -276,39 +276,46 @@ def _anywhere(command: Callable[..., None]) -> Callable[..., None]:
     return asked
 
 
-def _said_above(given: dict[str, Any]) -> dict[str, Any]:
-    """`given`, and what stands before the verb: `penstock queues --port 5673 purge orders`."""
-    context = click.get_current_context()
-    above = context.obj or {}
-    said = {name: value for name, value in given.items() if _said(name)}
-    if context.invoked_subcommand is not None:
-        context.obj = said
-        # Whoever is asked, and with which password, is for the verb to find out.
-        return {**dict.fromkeys(("url", "login", "ca"), ""), "port": -1, "control": "-"} | {
-            "form": given["form"]
-        }
-    if "url" in said or "control" in said or "port" in said:
-        return given
-    return given | above
+def _hand_down(context: click.Context) -> None:
+    """What stands before the verb counts for the verb: `penstock queues --vhost a purge orders`.
+    Raises: UsageError for an option that the verb does not have."""
+    said = {name: value for name, value in context.params.items() if _is_said(context, name)}
+    context.obj = {name: said.pop(name) for name in (*PLACE, "form") if name in said}
+    group, verb = context.command, context.invoked_subcommand
+    assert isinstance(group, click.Group) and verb is not None, "it has a verb"
+    command = group.get_command(context, verb)
+    assert command is not None, "click has found it"
+    known = {one.name for one in command.params if isinstance(one, click.Option)}
+    for name in said:
+        if name not in known:
+            raise click.UsageError(f"--{name} stands before '{verb}', which has no such option")
+    context.default_map = {verb: said}
 
 
-def _broker(port: int, control: str, url: str, login: str, ca: str, form: str) -> RunningBroker:
+def _broker(context: click.Context, here: dict[str, Any]) -> RunningBroker:
+    """The one that is meant. here: the options of the verb; those before the verb count where it
+    has none of its own. Raises: UsageError, OperatorError."""
+    above: dict[str, Any] = context.obj or {}
+    said = {name: value for name, value in here.items() if _is_said(context, name)}
+    if any(name in said for name in WHICH):
+        above = {name: value for name, value in above.items() if name not in PLACE}
+    meant = here | above | said
+    control, url, form = meant["control"], meant["url"], meant["form"]
     if control and url:
         raise click.UsageError("--control and --url exclude each other")
-    if not url and not control and port == PORT and not _said("port"):
+    if not any(name in said or name in above for name in WHICH):
         url = os.environ.get("PENSTOCK_URL", "")
     if not url:
-        if login or ca:
+        if meant["login"] or meant["ca"]:
             raise click.UsageError("--login and --ca go with --url")
-        return RunningBroker(control or find_control(port), form)
+        return RunningBroker(control or find_control(meant["port"]), form)
     from penstock.cli.http_way import way_to
 
-    return RunningBroker("", form, http=way_to(url, login, ca))
+    return RunningBroker("", form, http=way_to(url, meant["login"], meant["ca"]))
 
 
-def _said(name: str) -> bool:
+def _is_said(context: click.Context, name: str) -> bool:
     """Whether an option stands on the command line."""
-    context = click.get_current_context()
     return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 

@@ -151,9 +151,23 @@ def place_of(broker: RunningBroker, name: str, vhost: str) -> tuple[str, str]:
     return str(found["vhost"]), str(found["name"]).removeprefix(before)
 
 
-def new_place(name: str, vhost: str) -> tuple[str, str]:
-    """The same of a queue that need not be there: without `vhost`, `/orders` is `orders` in `/`."""
-    return (vhost, name) if vhost else ("/", name.removeprefix("/"))
+def new_place(broker: RunningBroker, name: str, vhost: str) -> tuple[str, str]:
+    """The same of a queue that need not be there: without `vhost`, `/orders` is `orders` in `/`.
+    Raises: OperatorError for `tenant/orders` where there is a vhost of that name."""
+    if vhost:
+        return vhost, name
+    if "/" in name and not name.startswith("/"):
+        question: Row = {"op": "vhosts", "do": "list"}
+        rows: Any = broker.pages(question, Listed({"vhosts": dict}), None)["vhosts"]
+        for row in rows:
+            before = f"{row['name']}/"
+            if name.startswith(before):
+                raise OperatorError(
+                    f"'{name}' is what listings call queue '{name.removeprefix(before)}' of vhost "
+                    f"'{row['name']}': give it with --vhost {row['name']}, or write /{name} for "
+                    "one of that name in vhost /"
+                )
+    return "/", name.removeprefix("/")
 
 
 def rate_of(row: Row, *names: str) -> float:

@@ -146,7 +146,7 @@ def declare(
 
     penstock queues declare orders -a x-max-length=100000
     """
-    vhost, bare = new_place(name, vhost)
+    vhost, bare = new_place(broker, name, vhost)
     broker.change(
         {
             "op": "queues",
