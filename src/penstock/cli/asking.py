@@ -107,7 +107,7 @@ class RunningBroker:
         from penstock.cli.shapes import converted
 
         if self.form == TABLE:
-            answer = converted(self.ask(request | {"limit": limit or SHOWN}), shape)
+            answer = converted(self.pages(request, listed, limit or SHOWN), shape)
             text(answer)
             return answer
         found = self.pages(request, listed, limit)
@@ -127,12 +127,12 @@ class RunningBroker:
             request = request | {"sort": "name"}
         found = self.ask(request | {"limit": min(limit or self.page_rows, self.page_rows)})
         count = _count(found, listed)
-        while found["next"] and (limit is None or count < limit):
+        while found.get("next") and (limit is None or count < limit):
             rest = self.page_rows if limit is None else min(limit - count, self.page_rows)
             page = self.ask(request | {"after": found["next"], "limit": rest})
             for name in listed.rows:
                 _rows(found, name).extend(_rows(page, name))
-            found["next"] = page["next"]
+            found["next"] = page.get("next")
             count = _count(found, listed)
         order = listed.order
         if limit is None and order is not None:

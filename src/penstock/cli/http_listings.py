@@ -35,7 +35,9 @@ def listing(*path: str, sort: str = "") -> "Callable[[HttpWay, Row], Row]":
 
 def _page(http: "HttpWay", where: tuple[str, ...], request: Row, sort: str = "") -> Row:
     page = int(request.get("after") or 1)
-    size = min(PAGE_SIZE, int(request.get("limit") or PAGE_SIZE))
+    limit = int(request.get("limit") or PAGE_SIZE)
+    # Pages of another size would begin elsewhere: who asks for a second one has had PAGE_SIZE.
+    size = min(PAGE_SIZE, limit) if page == 1 else PAGE_SIZE
     query = {"page": str(page), "page_size": str(size)}
     if sort:
         query["sort"] = sort.lstrip("-")
@@ -44,7 +46,7 @@ def _page(http: "HttpWay", where: tuple[str, ...], request: Row, sort: str = "")
     if not isinstance(found, dict):
         return {"items": found, "total": len(found), "next": ""}
     following = str(page + 1) if page < found["page_count"] else ""
-    return {"items": found["items"], "total": found["filtered_count"], "next": following}
+    return {"items": found["items"][:limit], "total": found["filtered_count"], "next": following}
 
 
 def channels(http: "HttpWay", request: Row) -> Row:

@@ -40,14 +40,15 @@ def list_objects(
 ) -> None:
     """Print the rows of `kind` that `request` asks for. cells: of a row, as people see it."""
     question: Row = {"op": "objects", "do": kind, **request}
+    listed = Listed({ITEMS: dict}, is_sorted=False)
     if broker.form != TABLE:
-        found: Row = broker.pages(question, Listed({ITEMS: dict}, is_sorted=False), limit)
+        found: Row = broker.pages(question, listed, limit)
         if broker.form == "csv":
-            print_csv(found, Listed({ITEMS: dict}))
+            print_csv(found, listed)
         else:
             broker.print({kind: found[ITEMS], "total": found["total"], "next": found["next"]})
         return
-    answer: Row = broker.ask(question | {"limit": limit or SHOWN})
+    answer: Row = broker.pages(question, listed, limit or SHOWN)
     rows = answer[ITEMS]
     screen = console()
     if not rows:
