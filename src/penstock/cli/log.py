@@ -29,6 +29,14 @@ def log(last: int, level: str, follow: bool, broker: RunningBroker) -> None:
     """The newest lines of the broker's log, the oldest of them first; times in UTC.
 
     The broker keeps `log_lines` of them, of the level that it writes (`log_level`) and above."""
+    try:
+        _show_log(last, level, follow, broker)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+
+
+def _show_log(last: int, level: str, follow: bool, broker: RunningBroker) -> None:
     question: dict[str, object] = {"op": "log", "level": level}
     answer: Any = broker.ask(question | {"last": last})
     if not follow and broker.form == "json":

@@ -4,9 +4,12 @@ A broker must be ready in well under a second, so `serve` may not pay for import
 or the demo, whose libraries are optional besides.
 """
 
+import errno
 import gc
+import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Final
 
 import click
@@ -47,6 +50,8 @@ COMMANDS: Final = {
     "tls": "penstock.cli.tls:tls",
     "version": "penstock.cli.version:version",
 }
+FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Why standard output may not take what is printed."""
 
 
 class LazyGroup(click.Group):
@@ -79,11 +84,44 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: an operator's fault is one line on standard error and exit status 2."""
+    _open_output()
     try:
-        cli.main(prog_name="penstock")
+        try:
+            cli.main(prog_name="penstock")
+        except OSError as error:
+            if error.errno not in FULL or error.filename is not None:
+                raise
+            raise OperatorError(_unwritten(error)) from error
+        finally:
+            _flush_output()
     except OperatorError as error:
         click.echo(f"✘ {error}", err=True)
         sys.exit(2)
+
+
+def _unwritten(error: OSError) -> str:
+    return f"standard output cannot be written: {error.strerror or error}"
+
+
+def _open_output() -> None:
+    """Have a standard output that takes every character: one that its encoding lacks is written as
+    an escape, as standard error does. Nowhere if it was closed."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _flush_output() -> None:
+    """Write what is left to be printed; the interpreter would do it when nothing can be said any
+    more. Raises: OperatorError if it cannot be written; SystemExit 1 if nobody reads it."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            sys.exit(1)
+        raise OperatorError(_unwritten(error)) from error
 
 
 if __name__ == "__main__":

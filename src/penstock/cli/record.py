@@ -119,13 +119,29 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 @click.command()
-@click.option("--last", default=20, show_default=True, help="How many of the past to show.")
+@click.option(
+    "--last",
+    default=20,
+    show_default=True,
+    type=click.IntRange(0),
+    help="How many of the past to show.",
+)
 @click.option("--follow", is_flag=True, help="Go on with what happens, until Ctrl-C.")
 @placed()
 @FORM
 def events(last: int, follow: bool, path: str, form: str) -> None:
     """What happened lately: gates, alarms, connections; one line each, times in UTC."""
+    try:
+        _show_events(path, last, follow, form)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+
+
+def _show_events(path: str, last: int, follow: bool, form: str) -> None:
+    """An answer has 1,000 of them at most."""
     wish: dict[str, object] = {"op": "events", "last": last}
+    left = last
     while True:
         answer = ask(path, wish)
         rows = answer["events"] if form == "json" else answer["lines"]
@@ -133,7 +149,8 @@ def events(last: int, follow: bool, path: str, form: str) -> None:
         for row in rows:
             click.echo(msgspec.json.encode(row).decode() if form == "json" else str(row))
         wish = {"op": "events", "since": answer["next"]}
-        if not follow:
+        left -= len(rows)
+        if not follow and (not rows or left <= 0):
             return
         if not rows:
             time.sleep(POLL_S * 5)

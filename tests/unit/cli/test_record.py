@@ -92,3 +92,18 @@ def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="cannot write"):
         write_private(tmp_path / "no" / "x", b"data")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_events_are_the_newest_however_many(tmp_path: Path) -> None:
+    """An answer has 1,000: of 1,500 the first 1,000 were shown, and the newest were not."""
+
+    async def scenario() -> None:
+        async with running(tmp_path) as node:
+            for number in range(2_000):
+                node.broker.recorder.record(3, f"conn:c{number}", "", "", 0)
+            place = ("--control", str(tmp_path / "control.sock"))
+            said = await asyncio.to_thread(call, "record", "events", "--last", "1500", *place)
+            shown = [line.split()[1] for line in said.output.splitlines()]
+            assert shown == [f"c{number}" for number in range(500, 2_000)]
+
+    asyncio.run(scenario())

@@ -499,10 +499,13 @@ async def serve(
         await node.stop()
         raise
     settle_process()
-    announce(node)
-    if node.management is not None:
-        node.management.start()
-    await asked.wait()
-    await node.stop()
+    try:
+        announce(node)
+        if node.management is not None:
+            node.management.start()
+        await asked.wait()
+    finally:
+        # Also where nobody reads what is announced any more.
+        await node.stop()
     if node.failure is not None:
         raise node.failure
