@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from penstock.base.errors import OperatorError
 from penstock.server.control.control_client import ask, find_control
 
 if TYPE_CHECKING:
@@ -154,8 +155,12 @@ class Listed:
 
 
 def _rows(answer: dict[str, object], name: str) -> list[Any]:
-    rows = answer[name]
-    assert isinstance(rows, list), "a listing has lists"
+    """Raises: OperatorError for an answer that is no listing."""
+    rows = answer.get(name)
+    if not isinstance(rows, list):
+        raise OperatorError(
+            f"the answer has no list of {name}, as every Penstock's has: is another broker there?"
+        )
     return rows
 
 

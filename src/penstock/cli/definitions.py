@@ -73,7 +73,7 @@ def _read(file: str) -> dict[str, object]:
         )
     try:
         found = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise OperatorError(f"{file} is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise OperatorError(f"{file} holds no JSON object, and definitions are one")

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import msgspec
-
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.answers_flow import (
     TOP_SORTS,
@@ -26,6 +24,7 @@ from penstock.broker.admin.answers_flow import (
     TopQueue,
 )
 from penstock.cli.asking import RunningBroker
+from penstock.cli.shapes import converted
 from penstock.cli.tables import (
     BOLD,
     FAINT,
@@ -137,7 +136,7 @@ def scrolled(lines: list[str], top: int, height: int) -> list[str]:
 
 
 def _fetch(options: TopOptions) -> Frame:
-    return msgspec.convert(options.broker.ask(options.request), Frame)
+    return converted(options.broker.ask(options.request), Frame)
 
 
 def _key(wait_s: float) -> str:

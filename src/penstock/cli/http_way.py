@@ -22,6 +22,7 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.cli.prompts import secret_from
 from penstock.cli.way import MissingError
+from penstock.server.control.control_client import not_utf8
 
 TIMEOUT_S: Final = 130.0
 PORT: Final = 15_672
@@ -58,16 +59,21 @@ class HttpWay:
     ) -> Any:
         """What it answers, None for nothing. path: segments below /api, as they are; reason: sent
         as x-reason. Raises: OperatorError with the broker's words."""
-        where = "/api/" + "/".join(quote(one, safe="") for one in path)
-        if query:
-            where += f"?{urlencode(query)}"
-        data = None if body is None else msgspec.json.encode(body)
-        headers = self._headers | ({"x-reason": reason} if reason else {})
+        try:
+            where = "/api/" + "/".join(quote(one, safe="") for one in path)
+            if query:
+                where += f"?{urlencode(query)}"
+            data = None if body is None else msgspec.json.encode(body)
+            # As bytes: text in a header may have Latin-1 only.
+            said = " ".join(reason.split()).encode()
+            headers = self._headers | ({"x-reason": said} if said else {})
+        except UnicodeEncodeError as error:
+            raise OperatorError(not_utf8(error)) from error
         try:
             self._connection.request(method, where, data, headers)
             answer = self._connection.getresponse()
             text = answer.read()
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, UnicodeError) as error:
             self._connection.close()
             raise OperatorError(self._why_not(error)) from error
         if answer.status >= 400:
@@ -98,8 +104,13 @@ class HttpWay:
         if status == UNAUTHORISED:
             return f"{self.url} refuses user '{self._user}': {reason or 'login refused'}"
         if status == NOT_FOUND:
-            at = " ".join(path)
-            raise MissingError(reason if reason not in ("", "Not Found") else f"no {at}")
+            if reason not in ("", "Not Found"):
+                raise MissingError(reason)
+            if path[0] == "flow":
+                raise MissingError(
+                    f"{self.url} has no /api/{'/'.join(path)}: it is another broker than Penstock"
+                )
+            raise MissingError(f"no {' '.join(path)}")
         return reason or f"{self.url} answers with status {status}"
 
     def _why_not(self, error: Exception) -> str:
@@ -115,8 +126,8 @@ class HttpWay:
 
 def way_to(url: str, login: str, ca: str) -> HttpWay:
     """Raises: OperatorError."""
-    parts = urlsplit(url if "//" in url else f"https://{url}")
     try:
+        parts = urlsplit(url if "//" in url else f"https://{url}")
         port = parts.port
     except ValueError as error:
         raise OperatorError(f"--url {url!r}: {error}") from error
@@ -148,13 +159,13 @@ def _known(address: str) -> dict[str, str]:
     base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     path = Path(base) / "penstock" / "client.toml"
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
         mode = path.stat().st_mode
     except OSError:
         return {}
     try:
-        rows = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        rows = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OperatorError(f"{path} is not TOML: {error}") from error
     for key, row in rows.items():
         if key.rstrip("/") == address and isinstance(row, dict):

@@ -26,7 +26,7 @@ def publish_to(
 ) -> None:
     """where: virtual host, exchange and routing key; body: "-" for standard input."""
     vhost, exchange, key = where
-    data = sys.stdin.buffer.read() if body == "-" else body.encode()
+    data = sys.stdin.buffer.read() if body == "-" else body.encode(errors="surrogateescape")
     given: dict[str, Any] = {"delivery_mode": 2 if persistent else 1} | arguments_of(properties)
     if headers:
         given["headers"] = arguments_of(headers)

@@ -125,11 +125,21 @@ def arguments_of(texts: tuple[str, ...]) -> Row:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise OperatorError(f"'{text}' is no argument; write it as x-max-length=1000")
-        try:
-            found[key] = json.loads(value)
-        except ValueError:
-            found[key] = value
+        found[key] = _read(value)
     return found
+
+
+def _read(value: str) -> object:
+    """As JSON where it is JSON, and as it is otherwise."""
+    try:
+        return json.loads(value, parse_constant=_constant)
+    except (RecursionError, ValueError):
+        return value
+
+
+def _constant(name: str) -> object:
+    """NaN and Infinity are words: JSON does not have them. Raises: ValueError."""
+    raise ValueError(name)
 
 
 def place_of(broker: RunningBroker, name: str, vhost: str) -> tuple[str, str]:

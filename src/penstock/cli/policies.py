@@ -130,7 +130,7 @@ def _ask(broker: RunningBroker, question: dict[str, object]) -> dict[str, object
 def _parsed(definition: str) -> object:
     try:
         return json.loads(definition)
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise OperatorError(
             f"the definition is not JSON: {error}; write it as '{{\"max-length\": 1000}}'"
         ) from error

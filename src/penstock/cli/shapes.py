@@ -7,12 +7,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from penstock.base.errors import OperatorError
+
 T = TypeVar("T")
 
 
 def converted(found: Any, shape: type[T]) -> T:
-    """`found` as a `shape`."""
-    return msgspec.convert(found, shape)
+    """`found` as a `shape`. Raises: OperatorError if it is none."""
+    try:
+        return msgspec.convert(found, shape)
+    except msgspec.ValidationError as error:
+        raise OperatorError(
+            f"the answer is not what this version of the command knows ({error}): the broker is of "
+            "another version, or is none of Penstock; use the command that was installed with it"
+        ) from error
 
 
 def as_json(value: object) -> str:

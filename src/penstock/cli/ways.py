@@ -28,7 +28,14 @@ def over_http(http: "HttpWay", request: Row) -> Row:
             f"'{name}' is answered by the control socket only: run this on the broker's machine, "
             "without --url"
         )
-    return way.http(http, request)
+    try:
+        return way.http(http, request)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        # It is taken apart as Penstock answers, and anything may listen at an address.
+        raise OperatorError(
+            f"{http.url} answers '{name}' otherwise than Penstock does ({error!r}): is it another "
+            "broker's address, or a Penstock of another version?"
+        ) from error
 
 
 _PERMISSION: Final = ("permissions", "{vhost}", "{user}")

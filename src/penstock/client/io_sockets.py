@@ -18,6 +18,11 @@ def open_socket(url: BrokerUrl, context: ssl.SSLContext | None) -> socket.socket
         plain = socket.create_connection((url.host, url.port), timeout_s)
     except OSError as error:
         raise _connect_error(url, error) from error
+    except UnicodeError as error:
+        # A name with an empty part, or one of more than 63 characters.
+        raise ConnectError(
+            f"cannot connect to {url.address()}: {url.host!r} is no name of a host ({error})"
+        ) from error
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not url.tls:

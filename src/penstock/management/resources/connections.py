@@ -10,6 +10,17 @@ from penstock.management.errors import not_authorised, not_found
 from penstock.management.requests import Call, Handler, gone
 
 REASON: Final = "Closed via management plugin"
+REASON_CHARACTERS: Final = 200
+
+
+def _reason(call: Call) -> str:
+    """What the client is told: UTF-8, as `penstock` and rabbitmqadmin send it, or Latin-1, which
+    HTTP once had."""
+    given = call.request.headers.get("x-reason", REASON)
+    try:
+        return given.encode("latin-1").decode()[:REASON_CHARACTERS]
+    except UnicodeDecodeError:
+        return given[:REASON_CHARACTERS]
 
 
 def _own(call: Call, rows: list[Row]) -> list[Row]:
@@ -54,7 +65,7 @@ async def close(call: Call) -> Response:
     row = await _found(call)
     if row["user"] != call.visitor.name:
         call.visitor.need_administrator()
-    reason = call.request.headers.get("x-reason", REASON)[:200]
+    reason = _reason(call)
     await call.change("connections", "close", name=str(row["name"]), reason=reason)
     return gone()
 
@@ -63,7 +74,7 @@ async def close_of_user(call: Call) -> Response:
     """All connections of a user."""
     if call.path("name") != call.visitor.name:
         call.visitor.need_administrator()
-    reason = call.request.headers.get("x-reason", REASON)[:200]
+    reason = _reason(call)
     for row in await call.link.listing("connections", user=call.path("name")):
         await call.change("connections", "close", name=str(row["name"]), reason=reason)
     return gone()

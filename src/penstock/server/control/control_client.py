@@ -124,7 +124,7 @@ def ask(path: str, request: dict[str, object], timeout_s: float = 60.0) -> dict[
     or when it says no."""
     sock, line = _exchange(path, _line_of(request), timeout_s)
     sock.close()
-    answer = _object_in(line)
+    answer = _object_in(path, line)
     if "error" in answer:
         raise OperatorError(str(answer["error"]))
     return answer
@@ -134,7 +134,11 @@ def amqp_socket(path: str, timeout_s: float = 10.0) -> socket.socket:
     """A socket over which the broker at `path` speaks AMQP, with an operator who may do everything.
     Raises: OperatorError as `ask`."""
     sock, line = _exchange(path, HELLO, timeout_s)
-    answer = _object_in(line)
+    try:
+        answer = _object_in(path, line)
+    except OperatorError:
+        sock.close()
+        raise
     if "error" in answer:
         sock.close()
         raise OperatorError(
@@ -145,13 +149,34 @@ def amqp_socket(path: str, timeout_s: float = 10.0) -> socket.socket:
 
 
 def _line_of(request: dict[str, object]) -> bytes:
-    """Python's own JSON: a faster one takes a quarter of a command's time to be imported."""
-    return json.dumps(request, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    """Python's own JSON: a faster one takes a quarter of a command's time to be imported.
+    Raises: OperatorError for text that is no UTF-8."""
+    try:
+        return json.dumps(request, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise OperatorError(not_utf8(error)) from error
 
 
-def _object_in(line: bytes) -> dict[str, object]:
-    found = json.loads(line)
-    assert isinstance(found, dict), "the broker answers with objects"
+def not_utf8(error: UnicodeEncodeError) -> str:
+    """What is wrong with text of the command line that cannot be sent."""
+    wrong = error.object[error.start : error.end]
+    return (
+        f"what was typed has {wrong!r} in it, which is not UTF-8 as all names of a broker are; set "
+        "the terminal to UTF-8"
+    )
+
+
+def _object_in(path: str, line: bytes) -> dict[str, object]:
+    """Raises: OperatorError for what no broker says."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise OperatorError(
+            f"what answers at {path} is no broker of Penstock: it says {line[:40]!r}; give the "
+            "control socket of one with --control, or its --port"
+        )
     return found
 
 
