@@ -1,6 +1,9 @@
 """The load tool against a live broker: every message arrives, and a lost one is noticed."""
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -78,3 +81,16 @@ def test_publishes_nobody_wants_come_back(broker: Broker) -> None:
 def test_a_missing_queue_is_the_brokers_word(broker: Broker) -> None:
     result = run(broker, "-C", "20", "-p", "-u", "perf-test-missing")
     assert result.exit_code == 1 and "404 NOT_FOUND" in result.output
+
+
+def test_ctrl_c_leaves_one_object_a_line(broker: Broker) -> None:
+    """And a summary of what there was."""
+    command = [sys.executable, "-m", "penstock.perf", "-h", broker.patient_url, "--format", "json"]
+    with subprocess.Popen([*command, "-r", "10"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline()]
+        process.send_signal(signal.SIGINT)
+        lines += process.stdout.readlines()
+    kinds = [json.loads(line)["kind"] for line in lines]
+    assert kinds[0] == "interval" and kinds[-2:] == ["interrupted", "summary"]
+    assert process.returncode == 0

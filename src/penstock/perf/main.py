@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from penstock.base.errors import PenstockError
+from penstock.base.errors import OperatorError, PenstockError
 from penstock.client.url import parse_url
 from penstock.perf.meter import STAMP_BYTES
 from penstock.perf.plan import LoadPlan, queue_names
@@ -19,7 +19,8 @@ _SIZE: Final = re.compile(r"([0-9]{1,12})(|b|k|kb|m|mb)")
 _BODY_BYTES_MAX: Final = 536_870_912
 _MEMBERS: Final = click.IntRange(0, 10_000)
 _COUNT: Final = click.IntRange(0)
-_REAL: Final = click.FloatRange(0)
+_REAL: Final = click.FloatRange(0, 10**9)
+"""Seconds, or messages a second."""
 HELP: Final = "help"
 """What -h without an address gives."""
 
@@ -239,6 +240,8 @@ def command(
         )
         report: LoadReport = JsonReport() if form == "json" else TextReport(plan)
         outcome = LoadRun(plan, parse_url(uri), report, click.echo).execute()
+    except OperatorError as error:
+        raise click.UsageError(str(error)) from error
     except PenstockError as error:
         raise click.ClickException(str(error)) from error
     click.echo(report.summary(outcome))

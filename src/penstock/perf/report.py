@@ -136,6 +136,10 @@ class LoadReport:
         """One line for one second."""
         raise NotImplementedError
 
+    def interrupted(self) -> str:
+        """The line that says that it ends before its time, by Ctrl-C."""
+        raise NotImplementedError
+
     def summary(self, outcome: LoadResult) -> str:
         """The lines at the end."""
         raise NotImplementedError
@@ -165,6 +169,9 @@ class TextReport(LoadReport):
         if self._plan.producers:
             parts.append(f"blocked: {_blocked(figures.shares)}")
         return ", ".join(parts)
+
+    def interrupted(self) -> str:
+        return "interrupted"
 
     def summary(self, outcome: LoadResult) -> str:
         """Averages, both latencies, where publishers' time went, and what is missing."""
@@ -232,7 +239,8 @@ class TextReport(LoadReport):
 
 
 class JsonReport(LoadReport):
-    """One object a line: `{"kind": "interval", …}` each second, `{"kind": "summary", …}` last.
+    """One object a line: `{"kind": "interval", …}` each second, `{"kind": "summary", …}` last, and
+    `{"kind": "interrupted"}` before that one after Ctrl-C.
 
     Latencies are nanoseconds, sizes bytes, shares 0..1.
     """
@@ -240,6 +248,9 @@ class JsonReport(LoadReport):
     def interval(self, figures: Figures) -> str:
         """One object for one second."""
         return json.dumps({"kind": "interval", **_figures(figures)})
+
+    def interrupted(self) -> str:
+        return json.dumps({"kind": "interrupted"})
 
     def summary(self, outcome: LoadResult) -> str:
         """One object for the run."""

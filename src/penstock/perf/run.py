@@ -67,7 +67,7 @@ class LoadRun:
                 self._set_up(topology)
                 self._loop(control)
             except KeyboardInterrupt:
-                self._write("interrupted")
+                self._write(self._report.interrupted())
             finally:
                 outcome = self._outcome(self._clock.monotonic_ns())
                 self._close()

@@ -47,3 +47,18 @@ def test_h_is_help_unless_an_address_follows(options: list[str]) -> None:
 def test_help_tells_the_exit_status() -> None:
     result = CliRunner().invoke(command, ["--help"])
     assert result.exit_code == 0 and "4 messages were lost" in result.output
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["-h", "nonsense"], ["-x", "0", "-y", "0"], ["-q", "5", "-A", "10"], ["-z", "inf"]],
+    ids=" ".join,
+)
+def test_wrong_options_have_the_status_that_help_tells(options: list[str]) -> None:
+    assert CliRunner().invoke(command, options).exit_code == 2
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70 + ".de"])
+def test_a_host_that_cannot_be_one(host: str) -> None:
+    result = CliRunner().invoke(command, ["-h", f"amqp://{host}/", "-z", "1"])
+    assert result.exit_code == 1 and "is no name of a host" in result.output
