@@ -74,7 +74,8 @@ def pytest_runtest_makereport(
     # Also where a fixture of the test has asked for it.
     is_used = "penstock_broker" in getattr(item, "fixturenames", ())
     if broker is not None and is_used and report.failed and report.when != "teardown":
-        began_s, log_from = item.stash[BEGAN]
+        # Without a beginning where the hook of another plugin has failed before ours was called.
+        began_s, log_from = item.stash.get(BEGAN, (time.monotonic(), broker.log_bytes()))
         window_s = min(max(1.0, time.monotonic() - began_s), WINDOW_S_MAX)
         vhost = item.stash.get(VHOST, None)
         name = "" if vhost is None else vhost.name
@@ -82,9 +83,10 @@ def pytest_runtest_makereport(
         report.sections.append(("penstock: what is left in the broker", text))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Alarms that a test has raised end with it."""
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Alarms that a test has raised end with it, also when a fixture of it fails at its end."""
+    yield
     broker = item.config.stash.get(BROKER, None)
     if broker is not None:
         broker.calm()

@@ -29,7 +29,7 @@ from typing import IO, Any, Final, Self
 from penstock.base.errors import OperatorError
 from penstock.server.control.control_client import ask
 from penstock.testing.leftovers import explanation, leftovers
-from penstock.testing.vhost import VirtualHost
+from penstock.testing.vhost import ROWS_MAX, VirtualHost
 
 START: Final = "import gc; gc.disable(); from penstock.testing.child import main; main()"
 """What is imported stays: looking for garbage in it takes a sixth of the time until it is ready."""
@@ -61,6 +61,7 @@ class Broker(VirtualHost):
         self._folder: Path | None = None
         self._process: subprocess.Popen[str] | None = None
         self._made = 0
+        self._vhosts: list[VirtualHost] = []
         self._before: dict[str, str] = {}
 
     @property
@@ -85,9 +86,10 @@ class Broker(VirtualHost):
         return self
 
     def restart(self, is_killed: bool = False) -> None:
-        """Stop it and start it again, on the same port: with what it has in `data`, empty without.
-        Clients are told, or, with is_killed, lose their connections as by `kill -9`. Alarms that
-        were raised are over. Raises: OperatorError."""
+        """Stop it and start it again, on the same port: with what it has in `data`, empty without,
+        but for virtual hosts, which are there again. Clients are told, or, with is_killed, lose
+        their connections as by `kill -9`. Alarms that were raised are over.
+        Raises: OperatorError."""
         folder = self._folder
         if folder is None:
             raise OperatorError("the broker for tests is not running; there is nothing to restart")
@@ -96,6 +98,10 @@ class Broker(VirtualHost):
         # As systemd does: what a broker that was killed has left is no other broker's.
         (folder / "control").unlink(missing_ok=True)
         self._begin(folder)
+        names = self._vhost_names()
+        for one in self._vhosts:
+            if not one.is_deleted and one.name not in names:
+                self.ask("vhosts", do="add", name=one.name)
 
     def _begin(self, folder: Path) -> None:
         """Raises: OperatorError with what the broker said."""
@@ -115,7 +121,8 @@ class Broker(VirtualHost):
 
     def _meet(self, process: subprocess.Popen[str], request: dict[str, object]) -> None:
         assert process.stdin is not None and process.stdout is not None, "asked for"
-        process.stdin.write(json.dumps(request) + "\n")
+        # A path is as good as its text.
+        process.stdin.write(json.dumps(request, default=str) + "\n")
         process.stdin.flush()
         line = _line_of(process.stdout, START_S)
         if not line:
@@ -234,10 +241,16 @@ class Broker(VirtualHost):
         behind it otherwise."""
         self._made += 1
         wanted = name or f"test-{self._made}"
-        if wanted in {row["name"] for row in self.ask("vhosts", do="list")["vhosts"]}:
+        if wanted in self._vhost_names():
             wanted = f"{wanted}-{self._made}"
         self.ask("vhosts", do="add", name=wanted)
-        return VirtualHost(self.ask, self.host, self.port, wanted)
+        made = VirtualHost(self.ask, self.host, self.port, wanted)
+        self._vhosts = [*(one for one in self._vhosts if not one.is_deleted), made]
+        return made
+
+    def _vhost_names(self) -> set[str]:
+        answer = self.ask("vhosts", do="list", limit=ROWS_MAX)
+        return {row["name"] for row in answer["vhosts"]}
 
     def raise_alarm(self, resource: str = "memory") -> None:
         """Set the alarm of `memory` or `disk`: clients that publish are told connection.blocked and
@@ -254,11 +267,14 @@ class Broker(VirtualHost):
 
     def calm(self) -> None:
         """Clear the alarms that were raised, and resume the queues of the virtual host `/` that
-        were paused, for the next test."""
+        were paused, for the next test. Nothing where it has died: whoever asks it is told."""
+        if self._process is None or self._process.poll() is not None:
+            return
         for resource in list(self._before):
             self.clear_alarm(resource)
-        for queue in self.paused & self.queues().keys():
-            self.resume(queue)
+        if self.paused:
+            for queue in self.paused & self.queues().keys():
+                self.resume(queue)
         self.paused.clear()
 
 

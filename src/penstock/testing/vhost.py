@@ -39,8 +39,8 @@ class Queue:
 
 class VirtualHost:
     """name: of the virtual host; host, port: where its broker listens; paused: queues that were
-    paused and not resumed. Everything that asks the
-    broker raises penstock.base.errors.OperatorError when it says no, or is gone."""
+    paused and not resumed; is_deleted: by `delete`. Everything that asks the broker raises
+    penstock.base.errors.OperatorError when it says no, or is gone."""
 
     def __init__(self, ask: Ask, host: str, port: int, name: str) -> None:
         self._ask = ask
@@ -48,6 +48,7 @@ class VirtualHost:
         self.port = port
         self.name = name
         self.paused: set[str] = set()
+        self.is_deleted = False
 
     @property
     def url(self) -> str:
@@ -63,7 +64,7 @@ class VirtualHost:
         """Return when these queues, or all of this virtual host, hold nothing, neither ready nor
         unacknowledged. What a publisher has not handed over yet is not seen: publish with confirms.
 
-        Raises: NotEmptyError after `timeout_s`; OperatorError for a queue that is not there."""
+        Raises: NotEmptyError after `timeout_s`; KeyError for a queue that is not there."""
         for pause_s in self._looks(queues, timeout_s):
             time.sleep(pause_s)
 
@@ -110,8 +111,13 @@ class VirtualHost:
         return prefix_of(self.name) + queue
 
     def delete(self) -> None:
-        """Close its connections, and remove it with its queues and messages."""
-        self._ask("vhosts", do="delete", name=self.name)
+        """Close its connections, and remove it with its queues and messages, if it is there."""
+        if self.is_deleted:
+            return
+        rows = self._ask("vhosts", do="list", limit=ROWS_MAX)["vhosts"]
+        if any(row["name"] == self.name for row in rows):
+            self._ask("vhosts", do="delete", name=self.name)
+        self.is_deleted = True
 
 
 def prefix_of(vhost: str) -> str:

@@ -310,3 +310,19 @@ def test_a_pause_ends_with_the_test(broker: Broker) -> None:
         assert broker.queues()["slow"].state == "running"
         channel.queue_delete("slow")
         broker.calm()
+
+
+def test_a_path_is_a_setting(tmp_path: Path) -> None:
+    with Broker(log_file=tmp_path / "log.txt") as broker, channel_of(broker):
+        until(lambda: "opened, user guest" in (tmp_path / "log.txt").read_text(), "it is logged")
+
+
+def test_there_may_be_more_virtual_hosts_than_a_listing_shows(broker: Broker) -> None:
+    made = [broker.new_vhost(f"many-{number:02}") for number in range(60)]
+    try:
+        assert broker.new_vhost("many-59").name != "many-59"
+    finally:
+        for one in broker.ask("vhosts", do="list", limit=100)["vhosts"]:
+            if one["name"] != "/":
+                broker.ask("vhosts", do="delete", name=one["name"])
+    assert len({one.name for one in made}) == 60

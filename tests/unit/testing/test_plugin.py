@@ -170,3 +170,106 @@ def test_workers_of_xdist_have_a_broker_each(tmp_path: Path) -> None:
     assert "2 passed" in said, said
     pids = {one.read_text() for one in tmp_path.glob("gw*")}
     assert len(pids) == 2
+
+
+def test_what_a_test_has_raised_ends_however_the_test_does(tmp_path: Path) -> None:
+    """A fixture that fails at its end kept the alarm for every test behind it."""
+    said = run_pytest(
+        tmp_path,
+        *FAST,
+        test_ends="""
+        import pytest
+
+        @pytest.fixture
+        def failing(penstock_broker):
+            yield
+            raise OSError("the fixture's own")
+
+        def test_alarm(penstock_broker, failing):
+            penstock_broker.raise_alarm()
+
+        def test_no_alarm(penstock_broker):
+            rows = penstock_broker.ask("flow", do="alarms")["alarms"]
+            assert not any(row["is_set"] for row in rows)
+        """,
+    )
+    assert "2 passed, 1 error" in said, said
+
+
+def test_a_broker_that_has_died_fails_those_that_use_it(tmp_path: Path) -> None:
+    said = run_pytest(
+        tmp_path,
+        *FAST,
+        test_dead="""
+        import os
+        import signal
+
+        def test_killer(penstock_broker):
+            os.kill(penstock_broker.pid, signal.SIGKILL)
+            penstock_broker._process.wait()
+
+        def test_without_broker():
+            pass
+
+        def test_with_broker(penstock_vhost):
+            pass
+        """,
+    )
+    assert "2 passed, 1 error" in said, said
+    assert "has ended with status -9" in said
+
+
+def test_a_virtual_host_is_there_again_after_a_restart(tmp_path: Path) -> None:
+    """And one that the test itself has removed is no fault at its end."""
+    said = run_pytest(
+        tmp_path,
+        *FAST,
+        put=PUT,
+        test_restart="""
+        from put import put
+
+        def test_again(penstock_broker, penstock_vhost):
+            put(penstock_vhost.url, "orders")
+            penstock_broker.restart(is_killed=True)
+            assert penstock_vhost.queues() == {}
+            put(penstock_vhost.url, "orders")
+            assert penstock_vhost.queues()["orders"].messages == 1
+
+        def test_removed(penstock_broker, penstock_vhost):
+            penstock_vhost.delete()
+            penstock_broker.restart()
+            rows = penstock_broker.ask("vhosts", do="list")["vhosts"]
+            assert [row["name"] for row in rows] == ["/"]
+
+        def test_removed_by_others(penstock_broker, penstock_vhost):
+            penstock_broker.ask("vhosts", do="delete", name=penstock_vhost.name)
+        """,
+    )
+    assert "3 passed" in said and "error" not in said, said
+
+
+def test_a_hook_that_fails_before_ours_is_an_error_of_its_test(tmp_path: Path) -> None:
+    """It was the end of the whole run: INTERNALERROR."""
+    said = run_pytest(
+        tmp_path,
+        *FAST,
+        conftest="""
+        import pytest
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_setup(item):
+            if item.name == "test_second":
+                raise OSError("a hook's own")
+        """,
+        test_hook="""
+        def test_first(penstock_broker):
+            pass
+
+        def test_second(penstock_broker):
+            pass
+
+        def test_third(penstock_broker):
+            pass
+        """,
+    )
+    assert "2 passed, 1 error" in said and "INTERNALERROR" not in said, said
