@@ -32,6 +32,7 @@ NO_LEADER: Final = 3
 """Exit status of `status` while no node leads."""
 LEADER_S: Final = 3.0
 """For how long `status` waits for the leader's word, which it can do without."""
+SECONDS_MAX: Final = 86_400.0
 HAND_OVER_S: Final = 60.0
 """For an election or two, on a machine with much else to do."""
 
@@ -250,7 +251,13 @@ def leave_cluster(directory: Path) -> None:
 
 
 @cluster.command("try")
-@click.option("--seconds", default=20.0, show_default=True, help="How long the clients work.")
+@click.option(
+    "--seconds",
+    default=20.0,
+    show_default=True,
+    type=click.FloatRange(0.0, SECONDS_MAX),
+    help="How long the clients work.",
+)
 @click.option("--etcd", "program", default="", help="The etcd to run.  [default: etcd in PATH]")
 @click.option("--keep", default="", help="Keep directories and logs here.")
 def try_out(seconds: float, program: str, keep: str) -> None:

@@ -19,19 +19,35 @@ Say = Callable[[str], None]
 
 def run_try(seconds: float, program: str, keep: str, say: Say) -> int:
     """The exit status: 0 when nothing was lost. Raises: OperatorError."""
-    folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="penstock-cluster-"))
-    if keep and folder.exists() and any(folder.iterdir()):
-        raise OperatorError(f"{folder} is not empty: --keep makes a new directory")
+    folder = _new_folder(keep)
     began = time.monotonic()
-    rig = ClusterRig(folder, etcd=program)
     try:
-        return _Try(rig, began, say).run(seconds)
+        rig = ClusterRig(folder, etcd=program)
+        try:
+            return _Try(rig, began, say).run(seconds)
+        finally:
+            rig.close()
+            if keep:
+                say(f" logs     {folder}")
     finally:
-        rig.close()
-        if keep:
-            say(f" logs     {folder}")
-        else:
+        if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder(keep: str) -> Path:
+    """An empty directory, `keep` or any. Raises: OperatorError."""
+    if not keep:
+        return Path(tempfile.mkdtemp(prefix="penstock-cluster-"))
+    folder = Path(keep)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as error:
+        why = error.strerror or error
+        raise OperatorError(f"cannot use {folder} for --keep: {why}; choose another") from error
+    if not is_empty:
+        raise OperatorError(f"{folder} is not empty: --keep makes a new directory")
+    return folder
 
 
 class _Try:

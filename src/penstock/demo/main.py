@@ -51,6 +51,9 @@ EXIT_INTERRUPTED: Final = 130
 ANALYSIS_SECONDS_MAX: Final = 600.0
 CLIENTS: Final = ("pika", "aio_pika", "celery")
 INSTALL: Final = 'pip install "penstock-mq[demo]"'
+EVENTS: Final = "events"
+MARK: Final = ".penstock-run"
+MARK_TEXT: Final = f"`penstock run` was here: the next one empties {EVENTS} and {TABLES}.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class _Run:
         self._screen = screen
         self._began = time.monotonic()
         self._is_interrupted = False
-        self._directory = options.report_dir / "events"
+        self._directory = options.report_dir / EVENTS
         self._children = Children(self._directory)
         self._fleet = Fleet(self._children, self._directory)
         self._outcome: SparkActResult | None = None
@@ -106,6 +109,7 @@ class _Run:
         assert task is not None, "this coroutine runs as the main task"
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, self._interrupt, task)
+        _check_own(self._options.report_dir)
         _make_empty(self._directory)
         # What an earlier run has left there is of other files; the analysis adds to what it finds.
         shutil.rmtree(self._options.report_dir / TABLES, ignore_errors=True)
@@ -307,6 +311,26 @@ def _require_clients() -> None:
 def _require_scale(scale: float) -> None:
     if not 0.1 <= scale <= 10.0:
         raise OperatorError(f"the duration scale is {scale}, allowed is 0.1 to 10")
+
+
+def _check_own(report_dir: Path) -> None:
+    """What is emptied there was made by an earlier run, which has left its mark. Raises:
+    OperatorError."""
+    mark = report_dir / MARK
+    try:
+        if not mark.exists():
+            for place in (report_dir / EVENTS, report_dir / TABLES):
+                if place.exists():
+                    raise OperatorError(
+                        f"{place} would be emptied, and no earlier run has made it; choose another "
+                        "directory with --report, or move it away"
+                    )
+            report_dir.mkdir(parents=True, exist_ok=True)
+            mark.write_text(MARK_TEXT, encoding="utf-8")
+    except OSError as fault:
+        raise OperatorError(
+            f"{report_dir} cannot be written: {fault.strerror}; choose another with --report"
+        ) from fault
 
 
 def _make_empty(directory: Path) -> None:
