@@ -113,9 +113,7 @@ def _make(
     days: int,
     now: datetime,
 ) -> None:
-    authority = x509.load_pem_x509_certificate((directory / CA_CERT).read_bytes())
-    loaded = serialization.load_pem_private_key((directory / CA_KEY).read_bytes(), None)
-    assert isinstance(loaded, ec.EllipticCurvePrivateKey), "make_authority writes such a one"
+    authority, loaded = _authority(directory)
     key = ec.generate_private_key(ec.SECP256R1())
     built = (
         _built(_name(common_name), authority.subject, key.public_key(), days, now)
@@ -131,6 +129,33 @@ def _make(
         built = built.add_extension(alternatives, critical=False)
     _write(directory / f"{name}.pem", _pem(built.sign(loaded, hashes.SHA256())), 0o644)
     _write(directory / f"{name}.key", _key_pem(key), 0o600)
+
+
+def _authority(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """That of `directory`, with its key. Raises: OperatorError if make_authority has made none."""
+    cert_path, key_path = directory / CA_CERT, directory / CA_KEY
+    try:
+        authority = x509.load_pem_x509_certificate(cert_path.read_bytes())
+        key = serialization.load_pem_private_key(key_path.read_bytes(), None)
+    except FileNotFoundError as fault:
+        raise OperatorError(
+            f"{fault.filename} is missing, and an authority is {cert_path} and {key_path} "
+            "together; choose another directory, or put it there"
+        ) from fault
+    except (TypeError, ValueError) as fault:
+        raise OperatorError(
+            f"{cert_path} and {key_path} are no authority that was made here ({fault}); choose "
+            "another directory"
+        ) from fault
+    if (
+        not isinstance(key, ec.EllipticCurvePrivateKey)
+        or key.public_key() != authority.public_key()
+    ):
+        raise OperatorError(
+            f"{key_path} is not the key of {cert_path}; choose another directory, or bring those "
+            "together that belong together"
+        )
+    return authority, key
 
 
 def _built(
@@ -160,6 +185,8 @@ def _name(text: str) -> x509.Name:
 
 
 def _host(text: str) -> x509.GeneralName:
+    if not text:
+        raise OperatorError("a name of a machine, or an address, cannot be empty")
     try:
         return x509.IPAddress(ip_address(text))
     except ValueError:

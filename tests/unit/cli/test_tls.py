@@ -79,3 +79,31 @@ def test_what_is_no_certificate_is_said(tmp_path: Path) -> None:
     for path in (wrong, tmp_path / "nowhere.pem"):
         with pytest.raises(OperatorError, match=path.name):
             run("show", str(path))
+
+
+def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
+    """A stranger's files of these names, a key that is lost, and one of another authority."""
+
+    def refused(folder: Path) -> str:
+        with pytest.raises(OperatorError) as told:
+            run("selfsigned", str(folder))
+        return str(told.value)
+
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    run("selfsigned", str(first))
+    run("selfsigned", str(second))
+    for name in ("server.pem", "server.key"):
+        (first / name).unlink()
+        (second / name).unlink()
+    third.mkdir()
+    (third / "ca.pem").write_text("notes")
+    assert f"{third / 'ca.key'}" in refused(third)
+    (third / "ca.key").write_bytes((first / "ca.key").read_bytes())
+    assert "are no authority that was made here" in refused(third)
+    (second / "ca.key").write_bytes((first / "ca.key").read_bytes())
+    assert f"{second / 'ca.key'} is not the key of {second / 'ca.pem'}" in refused(second)
+    (first / "ca.key").unlink()
+    assert f"{first / 'ca.key'} is missing" in refused(first)
+    assert not (first / "server.pem").exists()
+    with pytest.raises(OperatorError, match="cannot be empty"):
+        run("selfsigned", str(tmp_path / "fourth"), "--host", "")
