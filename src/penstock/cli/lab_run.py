@@ -14,6 +14,7 @@ from rich.console import Console
 
 from penstock.base.errors import OperatorError
 from penstock.cli.asking import TABLE
+from penstock.cli.folders import make_folder
 from penstock.flow.profile import PROFILES, STATIC, profile_named
 from penstock.lab.live import measure, measure_alone
 from penstock.lab.peers import PeerFailed
@@ -52,6 +53,8 @@ def run_lab(
             click.echo(f"{one.name:14} {one.title}")
         click.echo(f"strategies     {', '.join(profiles)}")
         return
+    if out is not None:
+        make_folder(out, "--out")
     both = is_simulated == is_live
     places = tuple(
         place

@@ -45,7 +45,9 @@ def store() -> None:
 
 @store.command()
 @located
-@click.option("--limit", default=50, show_default=True, help="Show so many findings.")
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(0), help="Show so many findings."
+)
 def check(data: str, config_path: str, form: str, limit: int) -> None:
     """Read every record of every segment, of queues and streams, and say what is not whole.
 

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_bytes
+from penstock.cli.folders import make_folder
 from penstock.cli.progress import Bar
 from penstock.sweep.choices import BOTH, ENGINES, FLUID
 from penstock.sweep.front import ratios, summaries
@@ -63,6 +64,7 @@ def run_sweep(
     )
     if dry_run:
         return
+    make_folder(out, "--out")
     failed = run_all(left, kept, no_spark, master)
     there = {key_of(row): row for row in kept.rows()}
     rows = [there[point.key()] for point in points if point.key() in there] + failed

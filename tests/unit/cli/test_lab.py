@@ -90,3 +90,13 @@ def test_json_is_one_document_on_standard_output() -> None:
     document = json.loads(found.stdout)
     assert document["verdicts"][0]["workload"] == "bursts"
     assert document["results"][0]["lines"]["received"]
+
+
+def test_a_place_for_results_is_made_before_anything_is_measured(tmp_path: Path) -> None:
+    """It ended with a traceback when all of it was done, and nothing was written."""
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "below"
+    found = CliRunner().invoke(command, [*SHORT, *TWO, "--out", str(out)])
+    assert isinstance(found.exception, OperatorError), found.exception
+    assert f"cannot make the directory {out}" in str(found.exception)
+    assert found.stdout == ""

@@ -1,0 +1,17 @@
+"""Directories for what a long command writes at its end: made before it begins."""
+
+from pathlib import Path
+
+from penstock.base.errors import OperatorError
+
+
+def make_folder(path: Path, option: str) -> None:
+    """Have `path` as a directory, so that no run is lost for want of one. option: that named it.
+    Raises: OperatorError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OperatorError(
+            f"cannot make the directory {path}: {error.strerror or error}; choose another with "
+            f"{option}"
+        ) from error
