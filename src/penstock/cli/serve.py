@@ -18,7 +18,7 @@ from penstock.broker.session.access import is_loopback
 from penstock.cli.cluster_options import cluster_options, ran_as_member
 from penstock.cli.management import management_options
 from penstock.flow.profile import PROFILES
-from penstock.server.boot.config_file import read_config
+from penstock.server.boot.config_file import check_places, read_config
 from penstock.server.machine.build import COMPILED, build_kind, build_words
 from penstock.server.machine.machine import process_age_s
 from penstock.server.machine.service_manager import tell_ready
@@ -159,6 +159,7 @@ def _settings(path: str, given: dict[str, object]) -> Config:
     command line, None for what is not. Raises: OperatorError."""
     config = read_config(path) if path else Config()
     said: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    check_places("command line", said)
     return replace(config, **{"data_dir": config.data_dir or DATA_DIR, **said})
 
 

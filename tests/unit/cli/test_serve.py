@@ -82,7 +82,10 @@ def test_a_signal_is_a_clean_stop(tmp_path: Path, name: signal.Signals) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("--port", "70000"), "0..65535"),
+        (("--port", "70000"), "command line: port = 70000 is not within -1..65535"),
+        (("--port", "-2"), "command line: port = -2 is not within -1..65535"),
+        (("--http-port", "99999"), "management_port = 99999 is not within 1..65535"),
+        (("--host", ""), "command line: host is empty; write 127.0.0.1, or 0.0.0.0"),
         (("--config", "/nowhere/penstock.toml"), "/nowhere/penstock.toml"),
         (("--port", "0", "--events", "/dev/null/x"), "--events"),
         (("--memory", "--data", "x"), "exclude each other"),
@@ -191,3 +194,15 @@ def test_when_it_syncs_is_said(tmp_path: Path, mode: str, sign: str, words: str)
         error = process.stderr.read()
         assert ("warning messages are not synced" in error) == (mode == "none")
     assert "CLEAN" in {one.name for one in data.glob("vhosts/*/*")}
+
+
+def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "data"
+    file.touch()
+    with serve(tmp_path, "--data", str(file), "--port", "0") as process:
+        out, error = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (2, "")
+    assert error == (
+        f"✘ cannot use {file} for data: Not a directory; choose another directory with --data, or "
+        "none with --memory\n"
+    )

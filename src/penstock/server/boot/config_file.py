@@ -50,6 +50,7 @@ _MARKS = ("memory_high", "disk_free_min")
 _PORTS = {"port": -1, "tls_port": -1, "management_port": 1, "metrics_port": -1}
 """The lowest value of each: -1 for none of it."""
 _PORT_MAX = 65_535
+_HOSTS = ("host", "management_host")
 
 
 def read_config(path: str) -> Config:
@@ -94,6 +95,15 @@ def config_from(path: str, data: dict[str, object]) -> Config:
     return Config(**values)  # type: ignore[arg-type]  # each value was checked against its default
 
 
+def check_places(where: str, given: dict[str, object]) -> None:
+    """The addresses and ports among settings that no file has. where: that has them. Raises:
+    OperatorError."""
+    default = Config()
+    for key, value in given.items():
+        if key in _PORTS or key in _HOSTS:
+            _checked(where, key, value, getattr(default, key))
+
+
 def _meant(key: str, known: Iterable[str]) -> str:
     """Which of the `known` keys an unknown one may stand for: those written alike, or else those
     of its table, or those that begin with the same word, or all."""
@@ -126,9 +136,15 @@ def _flat(path: str, data: dict[str, object]) -> dict[str, object]:
 def _checked(path: str, key: str, value: object, default: object) -> object:
     if key in _MARKS and type(value) in (int, float):
         return str(value)
+    if type(default) is float and type(value) is int:
+        return float(value)
     if type(value) is not type(default):
         raise OperatorError(
             f"{path}: {key} = {value!r} must be of type {type(default).__name__}, as {default!r} is"
+        )
+    if key in _HOSTS and value == "":
+        raise OperatorError(
+            f"{path}: {key} is empty; write 127.0.0.1, or 0.0.0.0 or :: for every address there is"
         )
     lowest = _PORTS.get(key)
     if lowest is not None and isinstance(value, int) and not lowest <= value <= _PORT_MAX:

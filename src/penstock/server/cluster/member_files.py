@@ -25,7 +25,7 @@ def read_state(directory: Path) -> MemberState | None:
     path = state_path(directory)
     try:
         return msgspec.json.decode(path.read_bytes(), type=MemberState)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as fault:
         raise OperatorError(f"{path} cannot be read: {fault.strerror}") from fault
