@@ -53,6 +53,7 @@ one line on standard error; `why` and `flow` have 3 for "something is held".
 """
 
 
+WIDTH = 10_000
 ASKING = frozenset(("port", "control", "url", "login", "ca", "form"))
 """Options that every command has which asks a broker; said once."""
 
@@ -62,7 +63,13 @@ def first_of(text: str | None) -> str:
 
 
 def section(words: tuple[str, ...], command: click.Command) -> list[str]:
-    context = click.Context(command, info_name="penstock " + " ".join(words))
+    # So wide that nothing is wrapped, which would part a word.
+    context = click.Context(
+        command,
+        info_name="penstock " + " ".join(words),
+        terminal_width=WIDTH,
+        max_content_width=WIDTH,
+    )
     usage = command.get_usage(context).removeprefix("Usage: ")
     level = "#" * (1 + len(words))
     lines = [f"{level} `penstock {' '.join(words)}`", "", "```", " ".join(usage.split()), "```", ""]
@@ -96,8 +103,11 @@ def cell(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Signs that would be markup of Markdown."""
-    return re.sub(r"([*_<>\[\]])", r"\\\1", text)
+    """Signs that would be markup of Markdown; between backticks none is."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(
+        one if one.startswith("`") else re.sub(r"([*_<>\[\]])", r"\\\1", one) for one in parts
+    )
 
 
 def page() -> str:

@@ -56,6 +56,28 @@ def test_the_page_about_commands_is_up_to_date() -> None:
     assert written == commands(), "run: make docs"
 
 
+def test_what_is_installed_by_hand_without_librt_is_all_that_is_needed() -> None:
+    """Packages of the line in docs/install.md; those that Penstock does without are left out."""
+    page = (REPOSITORY / "docs" / "install.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Without librt\n")[2].partition("\n## ")[0]
+    (line,) = re.findall(r"^pip install ([^-].*)$", section, re.M)
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {re.split(r"[^\w-]", one)[0] for one in project["dependencies"]}
+    assert set(line.split()) == named - {"google-crc32c", "librt"}
+
+
+def test_the_page_about_commands_has_no_escapes_in_code() -> None:
+    """Between backticks Markdown shows them as they are."""
+    text = (REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8")
+    code = [
+        one
+        for line in text.splitlines()
+        if not line.startswith("|")
+        for one in re.findall(r"`([^`]*)`", line)
+    ]
+    assert [one for one in code if "\\" in one] == []
+
+
 def test_the_distribution_is_called_the_same_everywhere() -> None:
     pages = [
         path
