@@ -91,7 +91,10 @@ class ConsistentHashExchange(Exchange):
     def match(
         self, routing_key: str, headers: Mapping[str, object] | None, found: list[Destination]
     ) -> None:
-        """Append the destination of the greatest draw; none if nothing is bound."""
+        """Append the destination of the greatest draw; none if nothing is bound. A message goes to
+        one destination, by its own routing key: those of CC and BCC draw nothing."""
+        if found:
+            return
         text = routing_key
         if self.hashed != "":
             value = headers.get(self.hashed) if headers is not None else None

@@ -41,7 +41,10 @@ class ModulusHashExchange(Exchange):
     def match(
         self, routing_key: str, headers: Mapping[str, object] | None, found: list[Destination]
     ) -> None:
-        """Append one destination; none if nothing is bound."""
+        """Append one destination; none if nothing is bound. A message goes to one, by its own
+        routing key: those of CC and BCC do not count."""
+        if found:
+            return
         ready = self._ready
         if ready is None:
             ready = [binding.destination for binding in sorted(self._bound, key=_place_of)]

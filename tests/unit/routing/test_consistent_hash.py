@@ -5,7 +5,9 @@ import pytest
 from penstock.base.errors import ChannelFault
 from penstock.routing.consistent_hash import ConsistentHashExchange, property_name
 from penstock.routing.destination import Destination
+from penstock.routing.directory import QueueDirectory
 from penstock.routing.factory import make_exchange
+from penstock.routing.router import Router
 
 KEYS = [f"customer.{number}" for number in range(4_000)]
 
@@ -112,10 +114,23 @@ def test_a_queue_and_an_exchange_of_one_name_draw_apart() -> None:
     queue, other = Destination("same"), make_exchange("fanout", "same")
     exchange.bind(queue, "1", None)
     exchange.bind(other, "1", None)
-    found: list[Destination] = []
+    taken: list[Destination] = []
     for key in KEYS:
+        found: list[Destination] = []
         exchange.match(key, None, found)
-    assert abs(found.count(queue) / len(KEYS) - 0.5) < 0.03
+        taken += found
+    assert abs(taken.count(queue) / len(KEYS) - 0.5) < 0.03
+
+
+def test_a_message_goes_to_one_destination_whatever_its_cc() -> None:
+    exchange, queues = hashing(), [Destination(f"q{number}") for number in range(8)]
+    for queue in queues:
+        exchange.bind(queue, "1", None)
+    router = Router(QueueDirectory())
+    router.add_exchange(exchange)
+    for key in KEYS[:50]:
+        [found] = router.route(exchange, [key, *KEYS[50:60]], None)
+        assert found.name == winner(exchange, key)
 
 
 @pytest.mark.parametrize("argument", ["hash_header", "x_hash_on"])

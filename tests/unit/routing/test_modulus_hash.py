@@ -56,3 +56,12 @@ def test_what_is_unbound_gets_nothing_and_nobody_none() -> None:
     found: list[Destination] = []
     exchange.match("k", None, found)
     assert found == []
+
+
+def test_a_message_goes_to_one_binding_whatever_its_cc() -> None:
+    exchange = made(*NAMES)
+    for key in KEYS[:50]:
+        found: list[Destination] = []
+        for one in (key, *KEYS[50:60]):
+            exchange.match(one, None, found)
+        assert [one.name for one in found] == [chosen(exchange, key)]
