@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -373,6 +374,52 @@ def test_metrics_of_objects(managed: Managed, channel: Any) -> None:
     assert "per-object" in queues
     assert "rabbitmq_queue_consumers" in families(f"{managed.metrics}/per-object")
     assert "penstock_flow_edge_blocked_seconds" in families(f"{managed.metrics}/flow")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/per-object",
+        "/flow",
+        "/detailed?family=queue_coarse_metrics&family=queue_coarse_metrics&vhost=/&vhost=m2",
+        "/detailed?family=connection_coarse_metrics&vhost=/&vhost=m2",
+    ],
+)
+def test_every_metric_comes_once(managed: Managed, channel: Any, path: str) -> None:
+    """Go's parser of the format, which Prometheus' tools and Telegraf have, refuses a page in which
+    the type of a name is told twice; and a sum beside its parts counts twice."""
+    assert call(managed.base, "PUT", "/vhosts/m2", {}, GUEST)[0] in (201, 204)
+    assert call(managed.base, "PUT", "/queues/m2/q", {}, GUEST)[0] in (201, 204)
+    channel.queue_declare("once")
+    forget(managed)
+    with urlopen(managed.metrics + path, timeout=PATIENCE_S) as answer:
+        lines = answer.read().decode().splitlines()
+    types = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
+    assert [name for name, count in Counter(types).items() if count > 1] == []
+    series = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert [name for name, count in Counter(series).items() if count > 1] == []
+
+
+def test_a_sum_of_what_each_queue_has_is_what_they_have(managed: Managed, channel: Any) -> None:
+    channel.queue_declare("summed")
+    for _ in range(3):
+        channel.basic_publish("", "summed", b"x")
+    until(lambda: channel.queue_declare("summed", passive=True).method.message_count == 3, "three")
+    forget(managed)
+    all_of_them = families(managed.metrics)["rabbitmq_queue_messages_ready"].samples[0].value
+    each = families(f"{managed.metrics}/per-object")["rabbitmq_queue_messages_ready"].samples
+    assert all("queue" in one.labels for one in each)
+    assert sum(one.value for one in each) == all_of_them
+
+
+def test_a_virtual_host_that_is_gone_takes_no_other_one_s_metrics(managed: Managed) -> None:
+    assert call(managed.base, "PUT", "/queues/%2F/kept", {}, GUEST)[0] in (201, 204)
+    found = families(f"{managed.metrics}/detailed?family=queue_coarse_metrics&vhost=/&vhost=gone")
+    samples = found["rabbitmq_detailed_queue_messages_ready"].samples
+    assert "kept" in {one.labels["queue"] for one in samples}
+    # As in RabbitMQ: dashboards join the others with it.
+    assert found["rabbitmq_identity_info"].samples[0].labels["rabbitmq_endpoint"] == "detailed"
 
 
 def test_the_api_outlives_its_process_and_ends_with_the_broker(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """The HTTP application: addresses to handlers and pages, logins, errors, and security headers."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
 from prometheus_client.core import Metric
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -174,7 +176,10 @@ def metrics_routes(metrics: Metrics) -> list[BaseRoute]:
     def route(path: str, work: Callable[[Request], Awaitable[list[Metric]]]) -> Route:
         async def handler(request: Request) -> Response:
             async def told() -> Response:
-                return Response(written(await work(request)), media_type=CONTENT_TYPE)
+                families = await work(request)
+                # Of very many queues that takes seconds, in which others are answered.
+                text = await asyncio.to_thread(written, families)
+                return Response(text, media_type=CONTENT_TYPE)
 
             return await faults_told(told)
 
@@ -184,7 +189,7 @@ def metrics_routes(metrics: Metrics) -> list[BaseRoute]:
         return await metrics.node("aggregated")
 
     async def per_object(_request: Request) -> list[Metric]:
-        return [*await metrics.node("per-object"), *await metrics.per_object()]
+        return await metrics.per_object()
 
     async def detailed(request: Request) -> list[Metric]:
         families = request.query_params.getlist("family")

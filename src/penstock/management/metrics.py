@@ -8,6 +8,7 @@ Every series of the dashboard is there from the start, also while it is 0: panel
 series vanish when one is missing. Source: RabbitMQ's dashboard 10991, rabbitmq_prometheus.
 """
 
+import asyncio
 import math
 import platform
 import time
@@ -101,6 +102,52 @@ def _sizes(counts: list[int], total_bytes: int) -> HistogramMetricFamily:
     named = list(zip(SIZES, accumulate(counts), strict=True))
     family.add_metric([PROTOCOL], named, sum_value=total_bytes)
     return family
+
+
+COARSE: Final = {
+    "queue_messages_ready": ("messages_ready", "Messages ready"),
+    "queue_messages_unacked": ("messages_unacknowledged", "Messages unacknowledged"),
+    "queue_messages": ("messages", "Messages ready and unacknowledged"),
+    "queue_messages_bytes": ("message_bytes", "Bytes of messages"),
+    "queue_process_memory_bytes": ("memory", "Memory of the queue"),
+}
+CONSUMERS: Final = {
+    "queue_consumers": ("consumers", "Consumers"),
+    "queue_consumer_capacity": (
+        "consumer_capacity",
+        "Share of time in which consumers can be given a message",
+    ),
+}
+"""Metrics of queues: the field and the help of each."""
+
+
+def _of_queues(rows: list[Row], prefix: str, parts: Sequence[str]) -> list[Metric]:
+    wanted = (COARSE if "coarse" in parts else {}) | (CONSUMERS if "consumers" in parts else {})
+    found: list[Metric] = []
+    for name, (field, help_) in wanted.items():
+        family = GaugeMetricFamily(prefix + name, help_, labels=["vhost", "queue"])
+        for row in rows:
+            family.add_metric([row["vhost"], row["name"]], float(row[field]))
+        found.append(family)
+    return found
+
+
+def _of_connections(rows: list[Row], prefix: str) -> list[Metric]:
+    found: list[Metric] = []
+    for name, field, help_ in (
+        ("connection_incoming_bytes", "recv_oct", "Bytes received on a connection"),
+        ("connection_outgoing_bytes", "send_oct", "Bytes sent on a connection"),
+    ):
+        family = CounterMetricFamily(prefix + name, help_, labels=["connection"])
+        for row in rows:
+            family.add_metric([row["name"]], float(row[field]))
+        found.append(family)
+    channels = GaugeMetricFamily(
+        prefix + "connection_channels", "Channels on a connection", labels=["connection"]
+    )
+    for row in rows:
+        channels.add_metric([row["name"]], float(row["channels"]))
+    return [*found, channels]
 
 
 class Rising:
@@ -416,70 +463,49 @@ class Metrics:
     # -- objects ---------------------------------------------------------------------------------
 
     async def per_object(self) -> list[Metric]:
-        """Each queue and connection."""
-        return [
-            *await self.queues("rabbitmq_", "", ("coarse", "consumers")),
-            *await self.connections("rabbitmq_", ""),
+        """The node, and each queue and connection in place of sums of the same name: a name that
+        comes twice is refused by readers, and would count what is in queues twice."""
+        found = [
+            *await self.queues("rabbitmq_", [], ("coarse", "consumers")),
+            *await self.connections("rabbitmq_", []),
         ]
+        names = {one.name for one in found}
+        return [*(one for one in await self.node("per-object") if one.name not in names), *found]
 
     async def detailed(self, families: list[str], vhosts: list[str]) -> list[Metric]:
-        """Chosen families, of chosen virtual hosts, all for none. Raises: KeyError for a family
-        that there is none of."""
-        found: list[Metric] = []
-        for vhost in vhosts or [""]:
-            for family in families:
-                if family == "queue_coarse_metrics":
-                    found += await self.queues("rabbitmq_detailed_", vhost, ("coarse",))
-                elif family == "queue_consumer_count":
-                    found += await self.queues("rabbitmq_detailed_", vhost, ("consumers",))
-                elif family == "connection_coarse_metrics":
-                    found += await self.connections("rabbitmq_detailed_", vhost)
+        """Chosen families, of chosen virtual hosts, all for none; those that there are none of have
+        nothing."""
+        # By which dashboards choose the cluster of the others.
+        found = list(self._identity(await self.link.node(), "detailed"))
+        for family in dict.fromkeys(families):
+            if family == "queue_coarse_metrics":
+                found += await self.queues("rabbitmq_detailed_", vhosts, ("coarse",))
+            elif family == "queue_consumer_count":
+                found += await self.queues("rabbitmq_detailed_", vhosts, ("consumers",))
+            elif family == "connection_coarse_metrics":
+                found += await self.connections("rabbitmq_detailed_", vhosts)
         return found
 
-    async def queues(self, prefix: str, vhost: str, parts: Sequence[str]) -> list[Metric]:
-        rows = await self.link.listing("queues", **({"vhost": vhost} if vhost else {}))
-        wanted: dict[str, tuple[str, str]] = {}
-        if "coarse" in parts:
-            wanted |= {
-                "queue_messages_ready": ("messages_ready", "Messages ready"),
-                "queue_messages_unacked": ("messages_unacknowledged", "Messages unacknowledged"),
-                "queue_messages": ("messages", "Messages ready and unacknowledged"),
-                "queue_messages_bytes": ("message_bytes", "Bytes of messages"),
-                "queue_process_memory_bytes": ("memory", "Memory of the queue"),
-            }
-        if "consumers" in parts:
-            wanted |= {
-                "queue_consumers": ("consumers", "Consumers"),
-                "queue_consumer_capacity": (
-                    "consumer_capacity",
-                    "Share of time in which consumers can be given a message",
-                ),
-            }
-        found: list[Metric] = []
-        for name, (field, help_) in wanted.items():
-            family = GaugeMetricFamily(prefix + name, help_, labels=["vhost", "queue"])
-            for row in rows:
-                family.add_metric([row["vhost"], row["name"]], float(row[field]))
-            found.append(family)
+    async def _rows(self, what: str, vhosts: list[str]) -> list[Row]:
+        """Of those of `vhosts` that there are, of all for none."""
+        if not vhosts:
+            return await self.link.listing(what)
+        there = set((await self.link.node())["vhosts"])
+        found: list[Row] = []
+        for vhost in dict.fromkeys(vhosts):
+            if vhost in there:
+                found += await self.link.listing(what, vhost=vhost)
         return found
 
-    async def connections(self, prefix: str, vhost: str) -> list[Metric]:
-        rows = await self.link.listing("connections", **({"vhost": vhost} if vhost else {}))
-        found: list[Metric] = []
-        for name, field, help_ in (
-            ("connection_incoming_bytes", "recv_oct", "Bytes received on a connection"),
-            ("connection_outgoing_bytes", "send_oct", "Bytes sent on a connection"),
-        ):
-            family = CounterMetricFamily(prefix + name, help_, labels=["connection"])
-            for row in rows:
-                family.add_metric([row["name"]], float(row[field]))
-            found.append(family)
-        channels = GaugeMetricFamily(
-            prefix + "connection_channels", "Channels on a connection", labels=["connection"]
-        )
-        for row in rows:
-            channels.add_metric([row["name"]], float(row["channels"]))
-        return [*found, channels]
+    async def queues(self, prefix: str, vhosts: list[str], parts: Sequence[str]) -> list[Metric]:
+        """Each queue of `vhosts`, all for none. parts: coarse, consumers."""
+        rows = await self._rows("queues", vhosts)
+        return await asyncio.to_thread(_of_queues, rows, prefix, parts)
+
+    async def connections(self, prefix: str, vhosts: list[str]) -> list[Metric]:
+        """Each connection to `vhosts`, all for none."""
+        rows = await self._rows("connections", vhosts)
+        return await asyncio.to_thread(_of_connections, rows, prefix)
 
     async def flow_rows(self) -> list[Metric]:
         """Who is held by whom, by name: the first FLOW_ROWS edges."""
