@@ -64,6 +64,14 @@ class Visitor:
         if not self.is_administrator and POLICYMAKER not in self.tags:
             raise not_authorised("Not policymaker user")
 
+    def need_policymaker_of(self, vhost: str) -> None:
+        """Who may change policies of `vhost`: to see it, as `monitoring` does, is not enough.
+
+        Raises: HttpFault 401."""
+        self.need_policymaker()
+        if not self.is_administrator and vhost not in self.vhosts:
+            raise not_authorised("User not authorised to access virtual host")
+
     def need_vhost(self, vhost: str) -> None:
         """Raises: HttpFault 401."""
         if not self.sees(vhost):

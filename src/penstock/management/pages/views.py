@@ -17,6 +17,7 @@ from penstock.management.resources import flow as api_flow
 from penstock.management.resources import overview as api_overview
 from penstock.management.resources import queues as api_queues
 from penstock.management.resources import users as api_users
+from penstock.routing.factory import EXCHANGE_KINDS
 
 FOUND_MAX: Final = 20
 """Of each kind that a search shows."""
@@ -29,8 +30,9 @@ WORDS_MAX: Final = 200
 async def home(visit: Visit) -> Response:
     """What goes on, and what holds it up."""
     overview: Row = await visit.api(api_overview.overview)
-    points = await visit.shared.history.of(NODE)
-    flow = await flow_of_node(visit) if visit.visitor.sees_all else None
+    sees_all = visit.visitor.sees_all
+    points = await visit.shared.history.of(NODE) if sees_all else []
+    flow = await flow_of_node(visit) if sees_all else None
     return await visit.page("home.html", overview=overview, points=points, flow=flow)
 
 
@@ -85,8 +87,7 @@ async def channel(visit: Visit) -> Response:
 async def exchanges(visit: Visit) -> Response:
     listing = await visit.listed(api_exchanges.exchanges)
     vhosts = await vhost_names(visit)
-    kinds = api_overview.KINDS
-    return await visit.page("exchanges.html", listing=listing, vhosts=vhosts, kinds=kinds)
+    return await visit.page("exchanges.html", listing=listing, vhosts=vhosts, kinds=EXCHANGE_KINDS)
 
 
 async def exchange(visit: Visit) -> Response:

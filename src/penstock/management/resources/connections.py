@@ -5,9 +5,10 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.base.errors import OperatorError
-from penstock.management.broker_link import Row
+from penstock.management.broker_link import BrokerGone, Row
 from penstock.management.errors import not_authorised, not_found
 from penstock.management.requests import Call, Handler, gone
+from penstock.management.resources.queues import need_vhost
 
 REASON: Final = "Closed via management plugin"
 REASON_CHARACTERS: Final = 200
@@ -106,12 +107,21 @@ async def one_channel(call: Call) -> Response:
     return call.one(found[0])
 
 
+def _consuming(call: Call, rows: list[Row]) -> list[Row]:
+    """Those of the visitor, unless he may see all."""
+    if call.visitor.sees_all:
+        return rows
+    return [row for row in rows if row["channel_details"]["user"] == call.visitor.name]
+
+
 async def consumers(call: Call) -> Response:
-    return call.shown(call.visible(await call.link.listing("consumers"), "queue.vhost"))
+    return call.shown(_consuming(call, await call.link.listing("consumers")))
 
 
 async def consumers_of_vhost(call: Call) -> Response:
-    return call.shown(await call.link.listing("consumers", vhost=call.vhost()))
+    vhost = call.vhost()
+    await need_vhost(call, vhost)
+    return call.shown(_consuming(call, await call.link.listing("consumers", vhost=vhost)))
 
 
 ROUTES: Final[dict[tuple[str, str], Handler]] = {

@@ -10,6 +10,7 @@ from penstock import __version__
 from penstock.management.broker_link import Row
 from penstock.management.errors import not_found
 from penstock.management.requests import Call, Handler, gone, json
+from penstock.routing.factory import EXCHANGE_KINDS
 
 STATS: Final = {
     "publish": ("received", "conn:published"),
@@ -28,6 +29,11 @@ STATS: Final = {
     "publish_out": ("routed", "queue:published"),
 }
 """Count and rate of ours by RabbitMQ's name."""
+OF_CHANNELS: Final = ("confirm", "return_unroutable", "drop_unroutable")
+"""Of these, what no queue knows of."""
+AS_PUBLISH: Final = ("publish_in", "publish_out")
+"""Of these, what a queue has one count for."""
+OBJECTS: Final = ("connections", "channels", "exchanges", "queues", "consumers")
 CHURN: Final = [
     "connections_opened",
     "connections_closed",
@@ -37,16 +43,6 @@ CHURN: Final = [
     "queues_created",
     "queues_deleted",
 ]
-KINDS: Final = (
-    "direct",
-    "fanout",
-    "headers",
-    "topic",
-    "x-consistent-hash",
-    "x-delayed-message",
-    "x-message-deduplication",
-    "x-super-stream",
-)
 
 
 def rate(value: float) -> Row:
@@ -54,8 +50,45 @@ def rate(value: float) -> Row:
 
 
 async def overview(call: Call) -> Response:
-    """The node, its totals and rates."""
+    """The node, its totals and rates. Who does not see all is told of his own virtual hosts and
+    connections, and of nothing else."""
     node = await call.link.node()
+    found: Row = {
+        "management_version": call.services.rabbitmq_version,
+        "rates_mode": "basic",
+        "sample_retention_policies": {"global": [60], "basic": [60], "detailed": [60]},
+        "release_series_support_status": "supported",
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "product_name": "Penstock",
+        "product_version": __version__,
+        "rabbitmq_version": call.services.rabbitmq_version,
+        "cluster_name": node["cluster_name"],
+        "erlang_version": f"python-{platform.python_version()}",
+        "erlang_full_version": f"Python {platform.python_version()}, {node['build']}",
+        "crypto_lib_version": "",
+        "default_queue_type": "classic",
+        "statistics_db_event_queue": 0,
+        "exchange_types": [
+            {"name": kind, "description": f"exchange type {kind}", "enabled": True}
+            for kind in EXCHANGE_KINDS
+        ],
+        "churn_rates": {
+            key: value
+            for name in CHURN
+            for key, value in (
+                (_singular(name), node["counts"][name]),
+                (f"{_singular(name)}_details", rate(0.0)),
+            )
+        },
+    }
+    if not call.visitor.sees_all:
+        return call.one(found | await _own_sums(call, node))
+    return call.one(found | _sums(node))
+
+
+def _sums(node: Row) -> Row:
+    """Of the whole node."""
     totals, counts, rates = node["totals"], node["counts"], node["rates"]
     ready, unacked = totals["messages_ready"], totals["messages_unacknowledged"]
     entered, delivered = rates.get("queue:published", 0.0), rates.get("queue:delivered", 0.0)
@@ -66,56 +99,60 @@ async def overview(call: Call) -> Response:
     for name, (own, rated) in STATS.items():
         stats[name] = counts[own]
         stats[f"{name}_details"] = rate(rates.get(rated, 0.0))
-    return json(
-        {
-            "management_version": call.services.rabbitmq_version,
-            "rates_mode": "basic",
-            "sample_retention_policies": {"global": [60], "basic": [60], "detailed": [60]},
-            "release_series_support_status": "supported",
-            "disable_stats": False,
-            "enable_queue_totals": False,
-            "product_name": "Penstock",
-            "product_version": __version__,
-            "rabbitmq_version": call.services.rabbitmq_version,
-            "cluster_name": node["cluster_name"],
-            "cluster_tags": [],
-            "node_tags": [],
-            "node": node["node"],
-            "erlang_version": f"python-{platform.python_version()}",
-            "erlang_full_version": f"Python {platform.python_version()}, {node['build']}",
-            "crypto_lib_version": "",
-            "default_queue_type": "classic",
-            "statistics_db_event_queue": 0,
-            "exchange_types": [
-                {"name": kind, "description": f"exchange type {kind}", "enabled": True}
-                for kind in KINDS
-            ],
-            "listeners": node["listeners"],
-            "contexts": [],
-            "churn_rates": {
-                key: value
-                for name in CHURN
-                for key, value in (
-                    (_singular(name), counts[name]),
-                    (f"{_singular(name)}_details", rate(0.0)),
-                )
-            },
-            "queue_totals": {
-                "messages": ready + unacked,
-                "messages_details": rate(entered - acked),
-                "messages_ready": ready,
-                "messages_ready_details": rate(entered - delivered),
-                "messages_unacknowledged": unacked,
-                "messages_unacknowledged_details": rate(delivered - acked),
-            },
-            "object_totals": {
-                name: totals[name]
-                for name in ("connections", "channels", "exchanges", "queues", "consumers")
-            },
-            "message_stats": stats,
-            "flow": {"profile": node["profile"], "connections": node["states"]},
-        }
-    )
+    return {
+        "node": node["node"],
+        "cluster_tags": [],
+        "node_tags": [],
+        "listeners": node["listeners"],
+        "contexts": [],
+        "queue_totals": {
+            "messages": ready + unacked,
+            "messages_details": rate(entered - acked),
+            "messages_ready": ready,
+            "messages_ready_details": rate(entered - delivered),
+            "messages_unacknowledged": unacked,
+            "messages_unacknowledged_details": rate(delivered - acked),
+        },
+        "object_totals": {name: totals[name] for name in OBJECTS},
+        "message_stats": stats,
+        "flow": {"profile": node["profile"], "connections": node["states"]},
+    }
+
+
+async def _own_sums(call: Call, node: Row) -> Row:
+    """Of the visitor's virtual hosts, and of his own connections and channels. A publish counts
+    there in each queue that it has reached."""
+    queues: list[Row] = []
+    exchanges = 0
+    for vhost in sorted(call.visitor.vhosts & set(node["vhosts"])):
+        queues += await call.link.listing("queues", vhost=vhost)
+        exchanges += len(await call.link.listing("exchanges", vhost=vhost))
+    name = call.visitor.name
+    connections = await call.link.listing("connections", user=name)
+    channels = await call.link.listing("channels", user=name)
+    queue_stats = [row["message_stats"] for row in queues]
+    channel_stats = [row["message_stats"] for row in channels]
+    stats: Row = {}
+    for one in STATS:
+        counted = channel_stats if one in OF_CHANNELS else queue_stats
+        stats |= _added(counted, one, "publish" if one in AS_PUBLISH else one)
+    totals: Row = {}
+    for one in ("messages", "messages_ready", "messages_unacknowledged"):
+        totals |= _added(queues, one, one)
+    counts = {
+        "connections": len(connections),
+        "channels": len(channels),
+        "exchanges": exchanges,
+        "queues": len(queues),
+        "consumers": sum(row["consumers"] for row in queues),
+    }
+    return {"queue_totals": totals, "object_totals": counts, "message_stats": stats}
+
+
+def _added(rows: list[Row], name: str, field: str) -> Row:
+    """`field` of all `rows`, and its rates, as `name`."""
+    rates = sum(row.get(f"{field}_details", {}).get("rate", 0.0) for row in rows)
+    return {name: sum(row.get(field, 0) for row in rows), f"{name}_details": rate(rates)}
 
 
 def _singular(name: str) -> str:

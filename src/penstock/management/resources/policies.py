@@ -28,7 +28,7 @@ class Policies:
         if self.is_operator:
             call.visitor.need_administrator()
         else:
-            call.visitor.need_policymaker()
+            call.visitor.need_policymaker_of(call.path("vhost"))
 
     async def all(self, call: Call) -> Response:
         return call.shown(await _policies(call, self.is_operator))

@@ -124,7 +124,7 @@ async def actions(call: Call) -> Response:
         return gone()
     if action not in ("pause", "resume"):
         raise bad_request(f"unknown action '{action}'; one of: pause, resume")
-    call.visitor.need_policymaker()
+    call.visitor.need_policymaker_of(row["vhost"])
     name = f"{'' if row['vhost'] == '/' else row['vhost']}/{row['name']}"
     await call.change("queues", action, name=name)
     return gone()
