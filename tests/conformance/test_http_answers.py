@@ -45,10 +45,146 @@ def ask(managed: Managed, method: str, path: str, body: Any = None) -> tuple[int
 # -- what has just changed -----------------------------------------------------------------------
 
 
+def test_the_address_of_a_new_binding_is_its_own(managed: Managed, channel: Any) -> None:
+    """Also where somebody else has bound the two since they were last looked at, as Terraform does
+    that makes ten bindings at a time and keeps the addresses."""
+    channel.queue_declare("b1")
+    path = "/bindings/%2F/e/amq.topic/q/b1"
+    assert call(managed.base, "POST", path, {"routing_key": "k1"}, GUEST)[2] == "b1/k1"
+    assert len(ask(managed, "GET", path)[1]) == 1
+    channel.queue_bind("b1", "amq.topic", "another")
+    assert call(managed.base, "POST", path, {"routing_key": "k2"}, GUEST)[2] == "b1/k2"
+    for arguments in ({"x": 1}, {"x": True}, {"x": 1.5, "y": "z"}):
+        body = {"routing_key": "k2", "arguments": arguments}
+        _, _, where = call(managed.base, "POST", path, body, GUEST)
+        found = ask(managed, "GET", f"/bindings/%2F/e/amq.topic/q/{where}")[1]
+        assert json.dumps(found["arguments"]) == json.dumps(arguments)
+    channel.queue_delete("b1")
+
+
+def test_what_was_not_there_a_moment_ago_is_found(managed: Managed, channel: Any) -> None:
+    """Whoever asks whether a queue is there yet is no reason why others do not find it."""
+    assert ask(managed, "GET", "/queues/%2F/new")[0] == 404
+    channel.queue_declare("new")
+    assert ask(managed, "GET", "/queues/%2F/new")[0] == 200
+    assert ask(managed, "GET", "/exchanges/%2F/newer")[0] == 404
+    channel.exchange_declare("newer")
+    assert ask(managed, "DELETE", "/exchanges/%2F/newer")[0] == 204
+    channel.queue_delete("new")
+
+
+def test_all_connections_of_a_user_are_closed(managed: Managed) -> None:
+    """Also when one that was listed a moment ago has ended by itself, or one has just come."""
+    assert ask(managed, "PUT", "/users/app", {"password": "x", "tags": ""})[0] == 201
+    rights = {"configure": ".*", "write": ".*", "read": ".*"}
+    assert ask(managed, "PUT", "/permissions/%2F/app", rights)[0] == 201
+    parameters = pika.URLParameters(managed.broker.url)
+    parameters.credentials = pika.PlainCredentials("app", "x")
+    connections = [pika.BlockingConnection(parameters) for _ in range(3)]
+    assert len(ask(managed, "GET", "/connections/username/app")[1]) == 3
+    connections[0].close()
+    connections.append(pika.BlockingConnection(parameters))
+    assert ask(managed, "DELETE", "/connections/username/app") == (204, None)
+    for connection in connections[1:]:
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+            connection.process_data_events(30)
+
+
+def test_a_connection_that_has_just_ended_is_not_found(managed: Managed, channel: Any) -> None:
+    [row] = ask(managed, "GET", "/connections")[1]
+    path = f"/connections/{quote(row['name'], safe='')}"
+    assert ask(managed, "GET", path)[0] == 200
+    channel.connection.close()
+    assert ask(managed, "DELETE", path)[0] == 404
+
+
 # -- what is not there ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        # Terraform takes 404 for deleted, and anything else for a failure.
+        ("DELETE", "/permissions/%2F/nobody"),
+        ("DELETE", "/permissions/none/guest"),
+        ("DELETE", "/topic-permissions/%2F/guest"),
+        ("DELETE", "/topic-permissions/%2F/guest/amq.topic"),
+        ("DELETE", "/topic-permissions/none/guest"),
+        ("DELETE", "/vhost-limits/none/max-queues"),
+        ("DELETE", "/user-limits/nobody/max-connections"),
+        ("GET", "/users/nobody/topic-permissions"),
+        ("GET", "/vhosts/none/topic-permissions"),
+        ("GET", "/vhosts/none/connections"),
+        ("GET", "/vhosts/none/channels"),
+        ("GET", "/consumers/none"),
+        ("GET", "/vhost-limits/none"),
+        ("GET", "/user-limits/nobody"),
+    ],
+)
+def test_what_is_not_there_is_not_found(managed: Managed, method: str, path: str) -> None:
+    assert ask(managed, method, path) == (404, {"error": "Object Not Found", "reason": "Not Found"})
+
+
+def test_limits_are_of_what_is_there(managed: Managed) -> None:
+    found = ask(managed, "PUT", "/vhost-limits/none/max-queues", {"value": 1})
+    assert found == (404, {"error": "not_found", "reason": "vhost_not_found"})
+    assert ask(managed, "PUT", "/user-limits/nobody/max-channels", {"value": 1})[0] == 400
+
+
+def test_topic_permissions_of_a_virtual_host(managed: Managed) -> None:
+    topic = {"exchange": "amq.topic", "write": "^a", "read": ".*"}
+    assert ask(managed, "PUT", "/topic-permissions/%2F/guest", topic)[0] == 201
+    [row] = ask(managed, "GET", "/vhosts/%2F/topic-permissions")[1]
+    assert row == {"user": "guest", "vhost": "/"} | topic
+    assert ask(managed, "DELETE", "/topic-permissions/%2F/guest/other")[0] == 404
+    assert ask(managed, "DELETE", "/topic-permissions/%2F/guest/amq.topic")[0] == 204
+
+
 # -- what is wrong -------------------------------------------------------------------------------
+
+
+def test_a_request_that_is_refused_has_changed_nothing(managed: Managed) -> None:
+    assert ask(managed, "PUT", "/users/half", {"password": "old", "tags": "management"})[0] == 201
+    for body in (
+        {"password": "new", "tags": ["a,b"]},
+        {"password_hash": "no base64", "tags": "administrator"},
+        {"password_hash": "AAAA", "tags": "administrator"},
+    ):
+        assert ask(managed, "PUT", "/users/half", body)[0] == 400
+        status, found, _ = call(managed.base, "GET", "/whoami", None, "half:old")
+        assert (status, found.get("tags")) == (200, ["management"]), body
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/policies/%2F/p", {"pattern": "q", "definition": {}, "priority": 10**30}),
+        ("PUT", "/vhost-limits/%2F/max-queues", {"value": 10**30}),
+        ("PUT", "/queues/%2F/q", {"arguments": {"x-max-length": 10**30}}),
+        ("POST", "/definitions", {"queues": [{"name": "q", "vhost": "/", "durable": 10**30}]}),
+    ],
+)
+def test_a_number_that_fits_nowhere_is_the_client_s_fault(
+    managed: Managed, method: str, path: str, body: Any
+) -> None:
+    assert ask(managed, method, path, body)[0] == 400
+
+
+def test_a_default_that_would_not_be_kept_is_refused(managed: Managed) -> None:
+    """Whoever wants quorum queues does not get classic ones without a word."""
+    status, found = ask(managed, "PUT", "/vhosts/safe", {"default_queue_type": "quorum"})
+    assert (status, "x-queue-type" in found["reason"]) == (400, True)
+    assert ask(managed, "GET", "/vhosts/safe")[0] == 404
+    assert ask(managed, "PUT", "/vhosts/safe", {"default_queue_type": "classic"})[0] == 201
+
+
+def test_a_body_that_the_broker_would_not_read_is_too_large(managed: Managed) -> None:
+    """Within the bound of bodies, and not of what the broker is asked with it in it."""
+    body = {"queues": [], "more": ""}
+    body["more"] = "x" * (MANAGEMENT_BODY_BYTES.default - len(json.dumps(body)))
+    assert len(json.dumps(body)) == MANAGEMENT_BODY_BYTES.default
+    status, found = ask(managed, "POST", "/definitions", body)
+    assert (status, found["error"]) == (413, "request_too_large"), found
 
 
 # -- what is shown -------------------------------------------------------------------------------

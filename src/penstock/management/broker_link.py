@@ -11,13 +11,20 @@ from typing import Any, Final
 import msgspec
 
 from penstock.base.errors import OperatorError
-from penstock.base.limits import MANAGEMENT_ASKERS, MANAGEMENT_LISTING_MS
+from penstock.base.limits import (
+    CONTROL_REQUEST_BYTES,
+    MANAGEMENT_ASKERS,
+    MANAGEMENT_LISTING_MS,
+)
+from penstock.management.errors import HttpFault
 
 Row = dict[str, Any]
 ANSWER_BYTES_MAX: Final = 1 << 30
 TIMEOUT_S: Final = 60.0
 PAGE_ROWS: Final = 2_000
 """Of listings."""
+EMPTY_S: Final = 0.05
+"""A listing that found nothing in this time is not kept."""
 KEPT_MAX: Final = 256
 """Listings that are kept for those who ask again."""
 
@@ -38,11 +45,17 @@ class BrokerLink:
     async def ask(self, request: Row, turns: asyncio.Semaphore | None = None) -> Row:
         """One question. turns: of what may take long, so that other questions need not wait for it.
 
-        Raises: BrokerGone, OperatorError with the broker's words."""
+        Raises: BrokerGone, OperatorError with the broker's words, HttpFault 413 for one that the
+        broker would not read."""
+        asked = msgspec.json.encode(request) + b"\n"
+        if len(asked) > CONTROL_REQUEST_BYTES.default:
+            said = f"as a question to the broker this has {len(asked)} bytes, more than "
+            said += str(CONTROL_REQUEST_BYTES.default)
+            raise HttpFault(413, "request_too_large", said)
         async with turns or self._turns:
             try:
                 async with asyncio.timeout(TIMEOUT_S):
-                    line = await self._exchange(msgspec.json.encode(request) + b"\n")
+                    line = await self._exchange(asked)
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
                 said = str(error) or type(error).__name__
                 raise BrokerGone(f"no broker answers at {self.path}: {said}") from error
@@ -96,6 +109,9 @@ class BrokerLink:
         began = time.monotonic()
         items = await self.pages(request, "items")
         took_s = time.monotonic() - began
+        if not items and took_s < EMPTY_S:
+            # Who waits for an object sees it as soon as it is there, and asking costs little.
+            return items
         # A long listing is kept longer, so that the broker spends a small share of its time on it.
         keep_s = max(MANAGEMENT_LISTING_MS.default / 1000, took_s * 5)
         if len(self._kept) >= KEPT_MAX:

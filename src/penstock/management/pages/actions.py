@@ -13,7 +13,15 @@ from penstock.management.pages.record_views import save_record
 from penstock.management.pages.views import queue_page
 from penstock.management.pages.visit import Form, Visit, goto, object_in, whole_in
 from penstock.management.requests import Call, Handler
-from penstock.management.resources import connections, exchanges, flow, policies, queues, users
+from penstock.management.resources import (
+    connections,
+    exchanges,
+    flow,
+    limits,
+    policies,
+    queues,
+    users,
+)
 
 MESSAGES_MAX: Final = 50
 """That a page shows at once."""
@@ -245,27 +253,27 @@ ACTIONS: Final[dict[str, Action]] = {
         _page("/policies"),
     ),
     "put-vhost-limit": Action(
-        users.put_vhost_limit,
+        limits.put_vhost_limit,
         {"vhost": "name", "limit": "limit"},
         "{limit} of {name} is {value}",
         _back("/limits"),
         body=lambda form: {"value": whole_in(form, "value")},
     ),
     "delete-vhost-limit": Action(
-        users.clear_vhost_limit,
+        limits.clear_vhost_limit,
         {"vhost": "name", "limit": "limit"},
         "{limit} of {name} is gone",
         _back("/limits"),
     ),
     "put-user-limit": Action(
-        users.put_user_limit,
+        limits.put_user_limit,
         {"name": "name", "limit": "limit"},
         "{limit} of {name} is {value}",
         _back("/limits"),
         body=lambda form: {"value": whole_in(form, "value")},
     ),
     "delete-user-limit": Action(
-        users.clear_user_limit,
+        limits.clear_user_limit,
         {"name": "name", "limit": "limit"},
         "{limit} of {name} is gone",
         _back("/limits"),

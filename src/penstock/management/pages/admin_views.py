@@ -9,6 +9,7 @@ from penstock.management.access import TAGS
 from penstock.management.broker_link import Row
 from penstock.management.pages.views import vhost_names
 from penstock.management.pages.visit import View, Visit
+from penstock.management.resources import limits as api_limits
 from penstock.management.resources import policies as api_policies
 from penstock.management.resources import users as api_users
 
@@ -61,7 +62,7 @@ async def vhost(visit: Visit) -> Response:
     if visit.visitor.is_administrator:
         permissions = await visit.api(api_users.permissions_of_vhost, where)
         names = [one["name"] for one in await visit.api(api_users.users)]
-    limits = await visit.api(api_users.limits_of_vhost, where)
+    limits = await visit.api(api_limits.limits_of_vhost, where)
     return await visit.page(
         "vhost.html",
         row=row,
@@ -88,10 +89,10 @@ async def limits(visit: Visit) -> Response:
     """Limits of virtual hosts and users."""
     of_users = []
     if visit.visitor.is_administrator:
-        of_users = await visit.api(api_users.user_limits)
+        of_users = await visit.api(api_limits.user_limits)
     return await visit.page(
         "limits.html",
-        of_vhosts=await visit.api(api_users.vhost_limits),
+        of_vhosts=await visit.api(api_limits.vhost_limits),
         of_users=of_users,
         vhosts=await vhost_names(visit),
         vhost_limits=VHOST_LIMITS,

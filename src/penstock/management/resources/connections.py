@@ -36,7 +36,9 @@ async def connections(call: Call) -> Response:
 
 
 async def of_vhost(call: Call) -> Response:
-    rows = await call.link.listing("connections", vhost=call.vhost())
+    vhost = call.vhost()
+    await need_vhost(call, vhost)
+    rows = await call.link.listing("connections", vhost=vhost)
     return call.shown(_own(call, rows))
 
 
@@ -66,18 +68,31 @@ async def close(call: Call) -> Response:
     row = await _found(call)
     if row["user"] != call.visitor.name:
         call.visitor.need_administrator()
-    reason = _reason(call)
-    await call.change("connections", "close", name=str(row["name"]), reason=reason)
+    if not await _closed(call, row):
+        raise not_found()
     return gone()
+
+
+async def _closed(call: Call, row: Row) -> bool:
+    """Close a connection; False for one that is gone. A listing may be a moment old."""
+    try:
+        name, reason = str(row["name"]), _reason(call)
+        await call.change("connections", "close", name=name, reason=reason)
+    except BrokerGone:
+        raise
+    except OperatorError:
+        return False
+    return True
 
 
 async def close_of_user(call: Call) -> Response:
     """All connections of a user."""
     if call.path("name") != call.visitor.name:
         call.visitor.need_administrator()
-    reason = _reason(call)
+    # Those of now, not of a moment ago.
+    call.link.forget()
     for row in await call.link.listing("connections", user=call.path("name")):
-        await call.change("connections", "close", name=str(row["name"]), reason=reason)
+        await _closed(call, row)
     return gone()
 
 
@@ -86,7 +101,9 @@ async def channels(call: Call) -> Response:
 
 
 async def channels_of_vhost(call: Call) -> Response:
-    return call.shown(_own(call, await call.link.listing("channels", vhost=call.vhost())))
+    vhost = call.vhost()
+    await need_vhost(call, vhost)
+    return call.shown(_own(call, await call.link.listing("channels", vhost=vhost)))
 
 
 async def channels_of_connection(call: Call) -> Response:

@@ -4,6 +4,7 @@ from base64 import b64decode
 from typing import Final
 from urllib.parse import quote
 
+import msgspec
 from starlette.responses import Response
 
 from penstock.client.io_blocking import Channel
@@ -147,11 +148,16 @@ async def to_destination(call: Call) -> Response:
     )
 
 
-async def _between(call: Call) -> list[Row]:
-    kind = "queue" if call.path("kind") == "q" else "exchange"
-    if call.path("kind") not in ("q", "e"):
+def _kind(call: Call) -> str:
+    """Of the destination of the path: queue or exchange. Raises: HttpFault 404."""
+    kind = {"q": "queue", "e": "exchange"}.get(call.path("kind"))
+    if kind is None:
         raise not_found()
-    vhost = call.vhost()
+    return kind
+
+
+async def _between(call: Call) -> list[Row]:
+    kind, vhost = _kind(call), call.vhost()
     await need_vhost(call, vhost)
     return await call.link.listing(
         "bindings",
@@ -172,9 +178,10 @@ async def bind(call: Call) -> Response:
     source, destination = _named(call.path("exchange")), call.path("destination")
     body = await call.body()
     key = text_of(body, "routing_key", "")
-    arguments = as_table(table_of(body, "arguments"))
-    is_queue = call.path("kind") == "q"
-    before = {row["properties_key"] for row in await _between(call)}
+    given = table_of(body, "arguments")
+    arguments = as_table(given)
+    is_queue = _kind(call) == "queue"
+    await need_vhost(call, vhost)
 
     def work(channel: Channel) -> None:
         if is_queue:
@@ -184,11 +191,16 @@ async def bind(call: Call) -> Response:
 
     await call.services.writes.do(call.visitor, vhost, work)
     call.link.forget()
-    after = await _between(call)
-    new = [row["properties_key"] for row in after if row["properties_key"] not in before]
-    same = [row["properties_key"] for row in after if row["routing_key"] == key]
-    where = quote((new or same or [""])[0], safe="~")
+    # Others may have bound the two meanwhile: it is the one that was asked for.
+    same = [row for row in await _between(call) if row["routing_key"] == key]
+    mine = [row for row in same if _is_equal(row["arguments"], given)]
+    where = quote((mine or same or [{"properties_key": ""}])[0]["properties_key"], safe="~")
     return Response(status_code=201, headers={"location": f"{quote(destination, safe='')}/{where}"})
+
+
+def _is_equal(one: Row, other: Row) -> bool:
+    """Whether two objects are the same JSON, in which 1 is not true."""
+    return msgspec.json.encode(one, order="sorted") == msgspec.json.encode(other, order="sorted")
 
 
 async def _one_binding(call: Call) -> Row:

@@ -46,9 +46,18 @@ async def of_vhost(call: Call) -> Response:
     return call.shown(await call.link.listing("queues", vhost=vhost))
 
 
+async def is_vhost(call: Call, vhost: str) -> bool:
+    """Whether there is a virtual host of that name."""
+    if vhost in [row["name"] for row in await call.link.listing("vhosts")]:
+        return True
+    # It may be younger than the listing.
+    now = await call.link.ask({"op": "objects", "do": "vhosts"})
+    return vhost in [row["name"] for row in now["items"]]
+
+
 async def need_vhost(call: Call, vhost: str, is_change: bool = False) -> None:
     """Raises: HttpFault 404 if there is none."""
-    if vhost not in [row["name"] for row in await call.link.listing("vhosts")]:
+    if not await is_vhost(call, vhost):
         raise HttpFault(404, "not_found", "vhost_not_found") if is_change else not_found()
 
 

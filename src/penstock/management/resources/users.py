@@ -1,4 +1,4 @@
-"""`/api/users`, `/api/permissions`, `/api/topic-permissions`, `/api/vhosts` and their limits."""
+"""`/api/users`, `/api/permissions`, `/api/topic-permissions` and `/api/vhosts`."""
 
 import secrets
 from typing import Any, Final
@@ -10,12 +10,14 @@ from penstock.broker.session.passwords import (
     ARGON2,
     HASHINGS,
     SHA256,
+    hash_fault,
     hash_password,
     salt_bytes,
 )
 from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request, not_found
 from penstock.management.requests import Call, Handler, gone, json, made, need_keys, text_of
+from penstock.management.resources.queues import is_vhost, need_vhost
 
 RIGHTS: Final = ("configure", "write", "read")
 
@@ -39,7 +41,8 @@ async def users(call: Call) -> Response:
     return call.shown(await _users(call))
 
 
-async def _user(call: Call) -> Row:
+async def find(call: Call) -> Row:
+    """The user of the path. Raises: HttpFault 404."""
     for row in await _users(call):
         if row["name"] == call.path("name"):
             return row
@@ -48,7 +51,7 @@ async def _user(call: Call) -> Row:
 
 async def one_user(call: Call) -> Response:
     call.visitor.need_administrator()
-    return call.one(await _user(call))
+    return call.one(await find(call))
 
 
 def tags_of(body: Row) -> list[str]:
@@ -90,15 +93,19 @@ async def put_user(call: Call) -> Response:
             raise bad_request("a new user needs a password or a password_hash")
         await call.change("users", "add", name=name, tags=tags, **fields)
         return made(True)
+    wrong = hash_fault(hashed, hashing)
+    if wrong:
+        raise bad_request(wrong)
+    # Nothing is wrong with the password: where tags are, nothing is changed.
+    await call.change("users", "set-tags", name=name, tags=tags)
     if hashed:
         await call.change("users", "change-password", name=name, **fields)
-    await call.change("users", "set-tags", name=name, tags=tags)
     return made(False)
 
 
 async def delete_user(call: Call) -> Response:
     call.visitor.need_administrator()
-    await _user(call)
+    await find(call)
     await call.change("users", "delete", name=call.path("name"))
     return gone()
 
@@ -138,19 +145,19 @@ async def permissions(call: Call) -> Response:
 
 async def permissions_of_user(call: Call) -> Response:
     call.visitor.need_administrator()
-    await _user(call)
+    await find(call)
     return call.shown(await _permissions(call, user=call.path("name")))
 
 
 async def permissions_of_vhost(call: Call) -> Response:
     call.visitor.need_administrator()
-    await _vhost(call)
+    await need_vhost(call, call.path("vhost"))
     return call.shown(await _permissions(call, vhost=call.path("vhost")))
 
 
 async def one_permission(call: Call) -> Response:
     call.visitor.need_administrator()
-    await _vhost(call)
+    await need_vhost(call, call.path("vhost"))
     for row in await _permissions(call, vhost=call.path("vhost"), user=call.path("name")):
         return call.one(row)
     raise not_found()
@@ -162,14 +169,19 @@ async def put_permission(call: Call) -> Response:
     user, vhost = call.path("name"), call.path("vhost")
     need_keys(body, *RIGHTS)
     patterns = {key: text_of(body, key) for key in RIGHTS}
-    before = await _permissions(call, vhost=vhost, user=user) if await _is_vhost(call) else []
+    there = await is_vhost(call, vhost)
+    before = await _permissions(call, vhost=vhost, user=user) if there else []
     await call.change("permissions", "set", user=user, vhost=vhost, **patterns)
     return made(not before)
 
 
 async def delete_permission(call: Call) -> Response:
     call.visitor.need_administrator()
-    await call.change("permissions", "clear", user=call.path("name"), vhost=call.path("vhost"))
+    user, vhost = call.path("name"), call.path("vhost")
+    await need_vhost(call, vhost)
+    if not await _permissions(call, vhost=vhost, user=user):
+        raise not_found()
+    await call.change("permissions", "clear", user=user, vhost=vhost)
     return gone()
 
 
@@ -188,7 +200,7 @@ async def topics(call: Call) -> Response:
 
 async def one_topic(call: Call) -> Response:
     call.visitor.need_administrator()
-    await _vhost(call)
+    await need_vhost(call, call.path("vhost"))
     found = await _topics(call, vhost=call.path("vhost"), user=call.path("name"))
     if not found:
         raise not_found()
@@ -197,7 +209,14 @@ async def one_topic(call: Call) -> Response:
 
 async def topics_of_user(call: Call) -> Response:
     call.visitor.need_administrator()
+    await find(call)
     return call.shown(await _topics(call, user=call.path("name")))
+
+
+async def topics_of_vhost(call: Call) -> Response:
+    call.visitor.need_administrator()
+    await need_vhost(call, call.path("vhost"))
+    return call.shown(await _topics(call, vhost=call.path("vhost")))
 
 
 async def put_topic(call: Call) -> Response:
@@ -213,6 +232,10 @@ async def delete_topic(call: Call) -> Response:
     call.visitor.need_administrator()
     user, vhost = call.path("name"), call.path("vhost")
     exchange = str(call.request.path_params.get("exchange", ""))
+    await need_vhost(call, vhost)
+    found = await _topics(call, vhost=vhost, user=user)
+    if not [row for row in found if exchange in ("", row["exchange"])]:
+        raise not_found()
     await call.change("permissions", "clear-topic", user=user, vhost=vhost, exchange=exchange)
     return gone()
 
@@ -250,10 +273,6 @@ async def vhosts(call: Call) -> Response:
     return call.shown(call.visible(await _vhosts(call), "name"))
 
 
-async def _is_vhost(call: Call) -> bool:
-    return any(row["name"] == call.path("vhost") for row in await _vhosts(call))
-
-
 async def _vhost(call: Call) -> Row:
     for row in await _vhosts(call):
         if row["name"] == call.path("vhost"):
@@ -269,9 +288,15 @@ async def one_vhost(call: Call) -> Response:
 async def put_vhost(call: Call) -> Response:
     """The user who makes one may do everything in it, as in RabbitMQ."""
     call.visitor.need_administrator()
-    if await _is_vhost(call):
-        return made(False)
     name = call.path("vhost")
+    kind = (await call.body()).get("default_queue_type")
+    if kind not in (None, "", "undefined", "classic"):
+        raise bad_request(
+            f"default_queue_type {str(kind)[:40]!r}: queues here are classic unless they are "
+            "declared with x-queue-type"
+        )
+    if await is_vhost(call, name):
+        return made(False)
     await call.change("vhosts", "add", name=name)
     if not await _permissions(call, vhost=name, user=call.visitor.name):
         everything: dict[str, Any] = dict.fromkeys(RIGHTS, ".*")
@@ -287,70 +312,9 @@ async def put_vhost(call: Call) -> Response:
 
 async def delete_vhost(call: Call) -> Response:
     call.visitor.need_administrator()
-    await _vhost(call)
+    await need_vhost(call, call.path("vhost"))
     await call.change("vhosts", "delete", name=call.path("vhost"))
     return gone()
-
-
-# -- limits --------------------------------------------------------------------------------------
-
-
-async def _limits(call: Call, kind: str) -> list[Row]:
-    return [
-        {kind: row["name"], "value": row["limits"]}
-        for row in await call.link.pages({"op": "limits", "do": "list"}, "limits")
-        if row["kind"] == kind
-    ]
-
-
-async def vhost_limits(call: Call) -> Response:
-    return call.shown(call.visible(await _limits(call, "vhost")))
-
-
-async def limits_of_vhost(call: Call) -> Response:
-    vhost = call.vhost()
-    return call.shown([row for row in await _limits(call, "vhost") if row["vhost"] == vhost])
-
-
-async def user_limits(call: Call) -> Response:
-    call.visitor.need_administrator()
-    return call.shown(await _limits(call, "user"))
-
-
-async def limits_of_user(call: Call) -> Response:
-    call.visitor.need_administrator()
-    name = call.path("name")
-    return call.shown([row for row in await _limits(call, "user") if row["user"] == name])
-
-
-async def _put_limit(call: Call, kind: str, name: str) -> Response:
-    call.visitor.need_administrator()
-    value = (await call.body()).get("value")
-    limits = {call.path("limit"): value}
-    await call.change("limits", "set", kind=kind, name=name, limits=limits)
-    return made(False)
-
-
-async def put_vhost_limit(call: Call) -> Response:
-    return await _put_limit(call, "vhost", call.path("vhost"))
-
-
-async def put_user_limit(call: Call) -> Response:
-    return await _put_limit(call, "user", call.path("name"))
-
-
-async def _clear_limit(call: Call, kind: str, name: str) -> Response:
-    call.visitor.need_administrator()
-    await call.change("limits", "clear", kind=kind, name=name, keys=[call.path("limit")])
-    return gone()
-
-
-async def clear_vhost_limit(call: Call) -> Response:
-    return await _clear_limit(call, "vhost", call.path("vhost"))
-
-
-async def clear_user_limit(call: Call) -> Response:
-    return await _clear_limit(call, "user", call.path("name"))
 
 
 async def hash_of(call: Call) -> Response:
@@ -382,13 +346,6 @@ ROUTES: Final[dict[tuple[str, str], Handler]] = {
     ("PUT", "/vhosts/{vhost}"): put_vhost,
     ("DELETE", "/vhosts/{vhost}"): delete_vhost,
     ("GET", "/vhosts/{vhost}/permissions"): permissions_of_vhost,
-    ("GET", "/vhost-limits"): vhost_limits,
-    ("GET", "/vhost-limits/{vhost}"): limits_of_vhost,
-    ("PUT", "/vhost-limits/{vhost}/{limit}"): put_vhost_limit,
-    ("DELETE", "/vhost-limits/{vhost}/{limit}"): clear_vhost_limit,
-    ("GET", "/user-limits"): user_limits,
-    ("GET", "/user-limits/{name}"): limits_of_user,
-    ("PUT", "/user-limits/{name}/{limit}"): put_user_limit,
-    ("DELETE", "/user-limits/{name}/{limit}"): clear_user_limit,
+    ("GET", "/vhosts/{vhost}/topic-permissions"): topics_of_vhost,
     ("GET", "/auth/hash_password/{password}"): hash_of,
 }
