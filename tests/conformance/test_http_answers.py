@@ -187,6 +187,14 @@ def test_a_body_that_the_broker_would_not_read_is_too_large(managed: Managed) ->
     assert (status, found["error"]) == (413, "request_too_large"), found
 
 
+def test_a_query_with_very_many_fields_is_refused(managed: Managed) -> None:
+    """Each would be looked up in every row, and all others would wait for it."""
+    for key in ("sort", "columns"):
+        many = ",".join("name" for _ in range(2_000))
+        assert ask(managed, "GET", f"/queues?{key}={many}")[0] == 400
+        assert ask(managed, "GET", f"/queues?{key}={'x.' * 200}")[0] == 400
+
+
 # -- what is shown -------------------------------------------------------------------------------
 
 

@@ -17,6 +17,10 @@ Row = dict[str, Any]
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
 PATTERN_BYTES_MAX: Final = 1_000
+SORTS_MAX: Final = 16
+COLUMNS_MAX: Final = 256
+FIELD_LETTERS_MAX: Final = 256
+"""Fields that a query may name: each is looked up in every row, in one go."""
 
 
 def shaped(
@@ -99,7 +103,7 @@ def _rank(value: object) -> tuple[int, float, str]:
 
 
 def _sorted(items: list[Row], query: Mapping[str, str], order: tuple[str, ...]) -> list[Row]:
-    fields = [one for one in query.get("sort", "").split(",") if one] or list(order)
+    fields = _fields(query, "sort", SORTS_MAX) or list(order)
     is_reverse = query.get("sort_reverse") == "true"
     if not fields:
         return items[::-1] if is_reverse else items
@@ -111,22 +115,59 @@ def _sorted(items: list[Row], query: Mapping[str, str], order: tuple[str, ...]) 
 
 
 def _columns(rows: list[Row], query: Mapping[str, str]) -> list[Row]:
-    wanted = [one for one in query.get("columns", "").split(",") if one]
+    wanted = columns_of(query)
     if not wanted:
         return rows
-    return [only(row, wanted) for row in rows]
+    tree = _tree(wanted)
+    return [_picked(row, tree) for row in rows]
+
+
+def columns_of(query: Mapping[str, str]) -> list[str]:
+    """The fields that are wanted, none for all. Raises: HttpFault 400."""
+    return _fields(query, "columns", COLUMNS_MAX)
+
+
+def _fields(query: Mapping[str, str], key: str, most: int) -> list[str]:
+    """Raises: HttpFault 400 for more than `most`."""
+    found = [one for one in query.get(key, "").split(",") if one]
+    if len(found) > most or any(len(one) > FIELD_LETTERS_MAX for one in found):
+        raise bad_request(f"{key}: at most {most} fields of {FIELD_LETTERS_MAX} letters")
+    return found
 
 
 def only(row: Row, wanted: list[str]) -> Row:
-    """The fields `wanted` of a row, nested as they were."""
-    found: Row = {}
-    for path in wanted:
-        value = field_at(row, path)
-        if value is None and path not in row:
-            continue
-        at = found
+    """The fields `wanted` of a row, nested as they were; of a list of objects, those of each."""
+    found: Row = _picked(row, _tree(wanted))
+    return found
+
+
+Tree = dict[str, Any]
+"""Names of fields, each with those that are wanted of it, none for all of it."""
+
+
+def _tree(wanted: list[str]) -> Tree:
+    tree: Tree = {}
+    # The whole of a field wins over a part of it.
+    for path in sorted(wanted, key=len, reverse=True):
         *parents, last = path.split(".")
+        at = tree
         for part in parents:
             at = at.setdefault(part, {})
-        at[last] = value
+        at[last] = {}
+    return tree
+
+
+def _picked(value: Any, tree: Tree) -> Any:
+    if not tree:
+        return value
+    if isinstance(value, list):
+        return [_picked(one, tree) for one in value if isinstance(one, Mapping)]
+    if not isinstance(value, Mapping):
+        return None
+    found: Row = {}
+    for name, more in tree.items():
+        if name in value:
+            one = _picked(value[name], more)
+            if not more or one:
+                found[name] = one
     return found

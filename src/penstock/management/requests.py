@@ -14,7 +14,7 @@ from penstock.management.access import Logins, Visitor
 from penstock.management.amqp_writes import AmqpWrites
 from penstock.management.broker_link import BrokerLink, Row
 from penstock.management.errors import HttpFault, bad_request
-from penstock.management.listing import field_at, only, shaped
+from penstock.management.listing import columns_of, field_at, only, shaped
 
 JSON: Final = "application/json"
 PIECE_ROWS: Final = 500
@@ -107,7 +107,7 @@ class Call:
 
     def one(self, row: Row) -> Response:
         """One object, with the columns that are wanted."""
-        wanted = [one for one in self.query.get("columns", "").split(",") if one]
+        wanted = columns_of(self.query)
         return json(only(row, wanted) if wanted else row)
 
 
