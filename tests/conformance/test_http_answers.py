@@ -143,6 +143,16 @@ def test_topic_permissions_of_a_virtual_host(managed: Managed) -> None:
 # -- what is wrong -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("value", [None, True, {}, ["a"], 1.5])
+def test_a_property_that_is_no_text_is_refused(managed: Managed, value: Any) -> None:
+    """None is not the text None."""
+    body = {"routing_key": "q", "payload": "x", "payload_encoding": "string"}
+    for name in ("content_type", "correlation_id", "user_id"):
+        body["properties"] = {name: value}  # type: ignore[assignment]
+        status, found = ask(managed, "POST", "/exchanges/%2F/amq.default/publish", body)
+        assert (status, name in found["reason"]) == (400, True), found
+
+
 def test_a_request_that_is_refused_has_changed_nothing(managed: Managed) -> None:
     assert ask(managed, "PUT", "/users/half", {"password": "old", "tags": "management"})[0] == 201
     for body in (
@@ -214,6 +224,16 @@ def test_every_type_of_exchange_is_offered(managed: Managed) -> None:
     guest.log_in()
     page = guest.get("/exchanges").text
     assert [kind for kind in EXCHANGE_KINDS if f'<option value="{kind}"' not in page] == []
+
+
+@pytest.mark.parametrize(("truncate", "shown"), [(3, "aü"), (2, "a"), (4, "aüb"), (9, "aüb")])
+def test_a_text_that_is_cut_is_a_text(managed: Managed, truncate: int, shown: str) -> None:
+    assert ask(managed, "PUT", "/queues/%2F/cut", {})[0] in (201, 204)
+    body = {"routing_key": "cut", "payload": "aüb", "payload_encoding": "string", "properties": {}}
+    assert ask(managed, "POST", "/exchanges/%2F/amq.default/publish", body)[0] == 200
+    wanted = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+    [row] = ask(managed, "POST", "/queues/%2F/cut/get", wanted | {"truncate": truncate})[1]
+    assert (row["payload"], row["payload_encoding"], row["payload_bytes"]) == (shown, "string", 4)
 
 
 def is_answering(port: int) -> bool:

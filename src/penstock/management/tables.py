@@ -1,6 +1,7 @@
 """Between JSON and what AMQP carries: arguments, messages and their properties."""
 
 from base64 import b64encode
+from codecs import getincrementaldecoder
 from contextlib import suppress
 from dataclasses import fields
 from decimal import Decimal
@@ -77,19 +78,30 @@ def properties_from(given: Row) -> Properties:
                 raise bad_request(f"property {key} must be a number, not {str(value)[:40]!r}")
             values[key] = value
         else:
-            values[key] = value if isinstance(value, str) else str(value)
+            values[key] = _text(key, value)
     return Properties(**values)
+
+
+def _text(key: str, value: object) -> str:
+    """A property that is a text; a number is taken for its digits, as in `"expiration": 60000`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise bad_request(f"property {key} must be a string, not {str(value)[:40]!r}")
 
 
 def message_row(delivery: Delivery, encoding: str, truncate: int | None) -> Row:
     """A message as `get` answers it. encoding: auto, which is text where the body is UTF-8, or
-    base64; truncate: bytes of the body that are shown, None for all."""
+    base64; truncate: bytes of the body that are shown, None for all. A text that is cut ends with
+    its last whole letter."""
     body = delivery.body
     payload = body if truncate is None else body[:truncate]
     said, used = b64encode(payload).decode(), "base64"
     if encoding == "auto":
+        is_whole = len(payload) == len(body)
         with suppress(UnicodeDecodeError):
-            said, used = payload.decode("utf-8"), "string"
+            said, used = getincrementaldecoder("utf-8")().decode(payload, is_whole), "string"
     return {
         "payload_bytes": len(body),
         "redelivered": delivery.redelivered,
