@@ -241,3 +241,17 @@ def is_answering(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def test_a_client_that_goes_in_the_middle_of_its_body_is_no_fault_of_ours(tmp_path: Path) -> None:
+    """Anybody may: the log has no traceback for it, which `penstock_process` looks for."""
+    with managed_broker(tmp_path) as managed:
+        login = base64.b64encode(GUEST.encode()).decode()
+        for head in (
+            f"PUT /api/queues/%2F/q HTTP/1.1\r\nAuthorization: Basic {login}\r\n",
+            "POST /login HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n",
+        ):
+            with socket.create_connection(("127.0.0.1", managed.http_port), PATIENCE_S) as sock:
+                sock.sendall(f"{head}Host: x\r\nContent-Length: 100\r\n\r\nhalf".encode())
+                time.sleep(0.3)
+        # It works on, and has done with those by now.
+        assert ask(managed, "GET", "/whoami")[0] == 200
+        assert ask(managed, "GET", "/queues/%2F/q")[0] == 404

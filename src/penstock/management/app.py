@@ -150,7 +150,8 @@ async def _missing(_request: Request, _error: Exception) -> Response:
 
 
 class SecurityHeaders:
-    """Adds HEADERS to every answer that does not say otherwise."""
+    """Adds HEADERS to every answer that does not say otherwise. A client that goes in the middle of
+    its request is no fault: nobody is left to be told."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -169,7 +170,8 @@ class SecurityHeaders:
                 ]
             await send(message)
 
-        await self.app(scope, receive, sending)
+        with suppress(ClientDisconnect):
+            await self.app(scope, receive, sending)
 
 
 def metrics_routes(metrics: Metrics) -> list[BaseRoute]:
