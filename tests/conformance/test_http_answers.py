@@ -226,6 +226,21 @@ def test_every_type_of_exchange_is_offered(managed: Managed) -> None:
     assert [kind for kind in EXCHANGE_KINDS if f'<option value="{kind}"' not in page] == []
 
 
+def test_an_exchange_says_which_policy_it_goes_by(managed: Managed, channel: Any) -> None:
+    policy = {"pattern": "^led", "definition": {"alternate-exchange": "amq.fanout"}}
+    assert ask(managed, "PUT", "/policies/%2F/leads", policy | {"apply-to": "exchanges"})[0] == 201
+    channel.exchange_declare("led")
+    assert ask(managed, "GET", "/exchanges/%2F/led")[1]["policy"] == "leads"
+    assert "policy" not in ask(managed, "GET", "/exchanges/%2F/amq.topic")[1]
+    listed = {row["name"]: row.get("policy") for row in ask(managed, "GET", "/exchanges/%2F")[1]}
+    assert (listed["led"], listed[""], listed["amq.fanout"]) == ("leads", None, None)
+    guest = Person(managed.base)
+    guest.log_in()
+    assert "leads" in guest.get("/exchange?vhost=/&name=led").text
+    assert ask(managed, "DELETE", "/policies/%2F/leads")[0] == 204
+    channel.exchange_delete("led")
+
+
 @pytest.mark.parametrize(("truncate", "shown"), [(3, "aü"), (2, "a"), (4, "aüb"), (9, "aüb")])
 def test_a_text_that_is_cut_is_a_text(managed: Managed, truncate: int, shown: str) -> None:
     assert ask(managed, "PUT", "/queues/%2F/cut", {})[0] in (201, 204)
@@ -234,6 +249,24 @@ def test_a_text_that_is_cut_is_a_text(managed: Managed, truncate: int, shown: st
     wanted = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
     [row] = ask(managed, "POST", "/queues/%2F/cut/get", wanted | {"truncate": truncate})[1]
     assert (row["payload"], row["payload_encoding"], row["payload_bytes"]) == (shown, "string", 4)
+
+
+def test_only_persistent_messages_are_called_so(tmp_path: Path) -> None:
+    """What a restart loses is not among them, although its queue is durable."""
+    options = ("--management", "--http-port", str(free_port()), "--metrics-port", "-1")
+    with penstock_process(tmp_path, *options, data=tmp_path / "data") as broker:
+        base = f"http://127.0.0.1:{options[2]}"
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        channel.queue_declare("mixed", durable=True)
+        channel.confirm_delivery()
+        for mode in (1, 2, 1, 1):
+            channel.basic_publish("", "mixed", b"abc", pika.BasicProperties(delivery_mode=mode))
+        until(lambda: is_answering(int(options[2])), "the management process answers")
+        row = call(base, "GET", "/queues/%2F/mixed", None, GUEST)[1]
+        assert (row["messages"], row["messages_persistent"]) == (4, 1)
+        assert row["message_bytes_persistent"] == row["message_bytes"] // 4
+        connection.close()
 
 
 def is_answering(port: int) -> bool:

@@ -24,6 +24,7 @@ from penstock.broker.connection.phases import PHASE_CLOSING, PHASE_OPEN
 from penstock.broker.paging.paged_view import paged_of
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.node_counts import passed
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.vhost.queue_arguments import type_of
 from penstock.queues.applied import names_of
 from penstock.queues.consumers import Consumer
@@ -316,6 +317,7 @@ def _contents_of(actor: QueueActor, window: ActorWindow | None) -> Row:
     counts = passed(actor)
     others = counts["auto_delivered"] + counts["got"] + counts["auto_got"]
     counts["acked_delivered"] = counts["delivered"] - others
+    persistent = _persistent_of(actor, ready + unacked)
     return {
         "messages": ready + unacked,
         "messages_details": details(entered - left),
@@ -326,13 +328,13 @@ def _contents_of(actor: QueueActor, window: ActorWindow | None) -> Row:
         "messages_ram": ready - paged + unacked,
         "messages_ready_ram": ready - paged,
         "messages_unacknowledged_ram": unacked,
-        "messages_persistent": ready + unacked if actor.durable else 0,
+        "messages_persistent": persistent,
         "messages_paged_out": paged,
         "message_bytes": bytes_,
         "message_bytes_ready": ready_bytes + paged_bytes,
         "message_bytes_unacknowledged": unacked_bytes,
         "message_bytes_ram": ready_bytes + unacked_bytes,
-        "message_bytes_persistent": bytes_ if actor.durable else 0,
+        "message_bytes_persistent": bytes_ * persistent // max(1, ready + unacked),
         "message_bytes_paged_out": paged_bytes,
         "head_message_timestamp": None,
         "recoverable_slaves": None,
@@ -343,12 +345,24 @@ def _contents_of(actor: QueueActor, window: ActorWindow | None) -> Row:
     }
 
 
+def _persistent_of(actor: QueueActor, messages: int) -> int:
+    """How many of the `messages` in a queue come back after a restart: those that its log has.
+    Messages that are not persistent, and were paged, count there, too."""
+    durability = actor.durability
+    if isinstance(durability, StoreDurability) and durability.is_lasting:
+        return min(messages, int(durability.index.live_count()))
+    return messages if actor.durable else 0
+
+
 # -- exchanges and bindings ----------------------------------------------------------------------
 
 
-def exchange_row(vhost: str, exchange: Exchange) -> Row:
-    """One exchange; the default one has no name."""
-    return {
+def exchange_row(broker: Broker, vhost: str, exchange: Exchange) -> Row:
+    """One exchange; the default one has no name, and goes by no policy."""
+    applied = broker.policies.for_exchange(vhost, exchange.name) if exchange.name else None
+    policy, _ = names_of(applied)
+    # As in RabbitMQ, an exchange without one has no such field.
+    return ({"policy": policy} if policy else {}) | {
         "name": exchange.name,
         "vhost": vhost,
         "type": exchange.kind,

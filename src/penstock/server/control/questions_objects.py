@@ -248,10 +248,17 @@ def exchanges(request: Request) -> Steps[dict[str, object]]:
         for exchange in broker.vhosts[place].router.exchanges() if place in broker.vhosts else ():
             looked += 1
             if name is None or exchange.name == name:
-                pager.offer((place, exchange.name), rows.exchange_row(place, exchange))
-            if looked % STEP_ROWS == 0:
+                pager.offer((place, exchange.name), (place, exchange))
+            if looked % STEP_OFFERS == 0:
                 yield 0.0
-    return _page(pager, pager.rows())
+    found: list[Row] = []
+    for place, exchange in pager.rows():
+        if place not in broker.vhosts:
+            continue
+        found.append(rows.exchange_row(broker, place, exchange))
+        if len(found) % STEP_ROWS == 0:
+            yield 0.0
+    return _page(pager, found)
 
 
 def _places(request: Request) -> list[str]:
