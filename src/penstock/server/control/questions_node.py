@@ -26,6 +26,8 @@ from penstock.telemetry.snapshots import ActorSnapshot
 
 WINDOW_S: Final = 10.0
 STEP_COUNTS: Final = 64
+STEP_FILES: Final = 256
+FILES: Final = "/proc/self/fd"
 LOGIN_LOOK_S: Final = 0.005
 TOTALS: Final = (
     *("connections", "channels", "exchanges", "queues", "consumers", "publishers"),
@@ -61,7 +63,7 @@ def node(request: Request, seen: FlowTotals) -> Steps[dict[str, object]]:
         },
         **(yield from _rates(request, seen)),
         "cluster": cluster_of(broker),
-        "machine": _machine(broker),
+        "machine": _machine(broker, (yield from open_files())),
         "vhosts": list(broker.vhosts),
     }
 
@@ -197,15 +199,35 @@ def _syncs(broker: Broker) -> Row:
     return {"count": count, "seconds": ns / NS_PER_S, "running_s": running_ns / NS_PER_S}
 
 
-def _machine(broker: Broker) -> Row:
-    """This process, and the marks of its alarms."""
+def open_files() -> Steps[int]:
+    """How many files and sockets this process has open, 0 where the system does not say. Linux 6.2
+    and later has counted them; to list them takes a microsecond or two for each."""
+    try:
+        told = os.stat(FILES).st_size
+        return told if told > 0 else (yield from entries_in(FILES))
+    except OSError:
+        return 0
+
+
+def entries_in(directory: str) -> Steps[int]:
+    """How many there are, in steps. Raises: OSError."""
+    count = 0
+    with os.scandir(directory) as found:
+        for count, _ in enumerate(found, 1):
+            if count % STEP_FILES == 0:
+                yield 0.0
+    return count
+
+
+def _machine(broker: Broker, open_count: int) -> Row:
+    """This process, and the marks of its alarms. open_count: its files and sockets."""
     levels = broker.alarm_manager.levels
     disk, memory = levels.get(DISK), levels.get(MEMORY)
     alarms = broker.alarm_manager.alarms.resources()
     return {
         "os_pid": str(os.getpid()),
         "processors": os.cpu_count() or 1,
-        "fd_used": len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
+        "fd_used": open_count,
         "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "mem_used": broker.memory_used_bytes,
         "mem_limit": broker.memory_high_bytes if memory is None else memory.limit_bytes,

@@ -1,7 +1,9 @@
 """Whoever asks waits, nobody else: long answers are made in steps, and what goes in between is no
 error."""
 
+import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from penstock.broker.broker import Broker
 from penstock.explain.asking import Question, answering
 from penstock.routing.factory import make_exchange
 from penstock.server.control.control_socket import json_steps
+from penstock.server.control.questions_node import FILES, STEP_FILES, entries_in, open_files
 from penstock.server.control.questions_objects import STEP_OFFERS, STEP_ROWS
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import NS_PER_S, ActorSnapshot
@@ -56,7 +59,11 @@ def remembered(history: FlightHistory, broker: Broker, rounds: int = 3) -> None:
         ({"op": "objects", "do": "queues", "limit": 1000}, COUNT // STEP_OFFERS + 32),
         ({"op": "objects", "do": "consumers"}, COUNT // STEP_OFFERS),
         ({"op": "objects", "do": "bindings"}, COUNT // STEP_OFFERS),
-        ({"op": "objects", "do": "exchanges", "name": "e7"}, COUNT // STEP_ROWS),
+        ({"op": "objects", "do": "exchanges", "name": "e7"}, COUNT // STEP_OFFERS),
+        (
+            {"op": "objects", "do": "exchanges", "limit": 1000},
+            COUNT // STEP_OFFERS + 1000 // STEP_ROWS,
+        ),
     ],
 )
 def test_many_small_steps_and_queues_that_go_in_between(
@@ -119,3 +126,17 @@ def test_long_objects_are_written_in_pieces(count: int) -> None:
     pieces = sum(1 for _ in json_steps(value))
     assert msgspec.json.decode(whole(steps)) == value
     assert pieces >= count // 256
+
+
+def test_files_of_very_many_connections_are_not_listed_in_one_go(tmp_path: Path) -> None:
+    for number in range(3 * STEP_FILES):
+        (tmp_path / str(number)).touch()
+    assert len(list(entries_in(str(tmp_path)))) == 3
+    assert whole(entries_in(str(tmp_path))) == 3 * STEP_FILES
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(50)]
+    try:
+        # The directory is open itself while it is listed.
+        assert whole(open_files()) in (len(os.listdir(FILES)), len(os.listdir(FILES)) - 1)
+    finally:
+        for one in held:
+            os.close(one)
