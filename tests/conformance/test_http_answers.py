@@ -217,6 +217,27 @@ def test_the_overview_has_the_columns_that_are_wanted(managed: Managed) -> None:
     assert found == {"listeners": [{"protocol": "amqp", "port": managed.broker.port}]}
 
 
+def test_what_was_returned_was_not_dropped(managed: Managed, channel: Any) -> None:
+    before = unroutable(managed)
+    body = {"routing_key": "no", "payload": "x", "payload_encoding": "string", "properties": {}}
+    for _ in range(2):
+        assert ask(managed, "POST", "/exchanges/%2F/amq.direct/publish", body)[1] == {
+            "routed": False
+        }
+    channel.basic_publish("amq.direct", "no", b"x")
+    # Answered when the publish before it was looked at.
+    channel.queue_declare("", exclusive=True)
+    assert ask(managed, "PUT", "/queues/%2F/seen", {})[0] in (201, 204)
+    after = unroutable(managed)
+    assert (after[0] - before[0], after[1] - before[1]) == (2, 1)
+
+
+def unroutable(managed: Managed) -> tuple[int, int]:
+    """Messages that were returned, and dropped."""
+    stats = ask(managed, "GET", "/overview")[1]["message_stats"]
+    return stats["return_unroutable"], stats["drop_unroutable"]
+
+
 def test_every_type_of_exchange_is_offered(managed: Managed) -> None:
     found = ask(managed, "GET", "/overview")[1]["exchange_types"]
     assert {one["name"] for one in found} == set(EXCHANGE_KINDS)

@@ -16,7 +16,7 @@ STATS: Final = {
     "publish": ("received", "conn:published"),
     "confirm": ("confirmed", "conn:confirmed"),
     "return_unroutable": ("returned", ""),
-    "drop_unroutable": ("unroutable", ""),
+    "drop_unroutable": ("lost", ""),
     "deliver_get": ("delivered", "queue:delivered"),
     "deliver": ("consumed", "queue:delivered"),
     "deliver_no_ack": ("auto_delivered", ""),
@@ -94,7 +94,9 @@ def _sums(node: Row) -> Row:
     entered, delivered = rates.get("queue:published", 0.0), rates.get("queue:delivered", 0.0)
     acked = rates.get("queue:acked", 0.0)
     others = counts["auto_delivered"] + counts["got"] + counts["auto_got"]
-    counts = counts | {"consumed": counts["delivered"] - others}
+    # What was returned had no route either.
+    lost = max(0, counts["unroutable"] - counts["returned"])
+    counts = counts | {"consumed": counts["delivered"] - others, "lost": lost}
     stats: Row = {}
     for name, (own, rated) in STATS.items():
         stats[name] = counts[own]
