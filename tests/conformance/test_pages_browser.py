@@ -5,12 +5,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.conformance.browser import CHROMIUM, DRIVER, Browser, browser
+from tests.conformance.http_contract import call
 from tests.conformance.http_live import Managed, managed_broker
 from tests.patience import PATIENCE_S
 
@@ -106,6 +108,20 @@ def test_a_person_watches_and_acts(managed: Managed, window: Browser, tmp_path: 
         window.wait_for("password")
     finally:
         connection.close()
+
+
+def test_a_name_with_odd_spaces_is_chosen_as_it_is(managed: Managed, window: Browser) -> None:
+    """A browser takes the text of an option for its value, without spaces at its ends."""
+    vhost = quote(" two  spaces ", safe="")
+    assert call(managed.base, "PUT", f"/vhosts/{vhost}", {}, "guest:guest")[0] == 201
+    window.open(f"{managed.base}/queues")
+    form = "form[action='/do/declare-queue']"
+    window.run("document.querySelectorAll('details.form').forEach(one => { one.open = true })")
+    window.run(f'document.querySelector("{form} select option:first-child").selected = true')
+    window.write(f"{form} [name=name]", "spaced")
+    window.click(f"{form} button")
+    window.wait_for("queue spaced is there")
+    assert call(managed.base, "GET", f"/queues/{vhost}/spaced", None, "guest:guest")[0] == 200
 
 
 def messages_can_be_moved(managed: Managed, window: Browser, channel: BlockingChannel) -> None:
