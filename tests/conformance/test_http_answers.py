@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
+from urllib.request import urlopen
 
 import pika
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.base.limits import MANAGEMENT_BODY_BYTES
 from penstock.routing.factory import EXCHANGE_KINDS
@@ -230,6 +232,34 @@ def test_what_was_returned_was_not_dropped(managed: Managed, channel: Any) -> No
     assert ask(managed, "PUT", "/queues/%2F/seen", {})[0] in (201, 204)
     after = unroutable(managed)
     assert (after[0] - before[0], after[1] - before[1]) == (2, 1)
+
+
+def test_what_needs_no_acknowledgement_was_not_acknowledged(managed: Managed, channel: Any) -> None:
+    channel.queue_declare("acks")
+    for _ in range(10):
+        channel.basic_publish("", "acks", b"x")
+    before = acknowledged(managed)
+    for _ in range(4):
+        assert channel.basic_get("acks", auto_ack=True)[0]
+    for _ in range(3):
+        channel.basic_ack(channel.basic_get("acks")[0].delivery_tag)
+    taken: list[bytes] = []
+    channel.basic_consume("acks", lambda *given: taken.append(given[3]), auto_ack=True)
+    until(lambda: len(taken) == 3, "the rest", lambda: channel.connection.process_data_events(0.1))
+    assert ask(managed, "PUT", "/queues/%2F/seen", {})[0] in (201, 204)
+    stats = ask(managed, "GET", "/queues/%2F/acks")[1]["message_stats"]
+    counts = {name: stats[name] for name in ("ack", "get", "get_no_ack", "deliver_no_ack")}
+    assert counts == {"ack": 3, "get": 3, "get_no_ack": 4, "deliver_no_ack": 3}
+    assert acknowledged(managed) - before == 3
+    channel.queue_delete("acks")
+
+
+def acknowledged(managed: Managed) -> float:
+    """By all, as Prometheus is told."""
+    with urlopen(managed.metrics, timeout=PATIENCE_S) as answer:
+        found = text_string_to_metric_families(answer.read().decode())
+        [family] = [one for one in found if one.name == "rabbitmq_global_messages_acknowledged"]
+    return float(sum(one.value for one in family.samples if one.name.endswith("_total")))
 
 
 def unroutable(managed: Managed) -> tuple[int, int]:

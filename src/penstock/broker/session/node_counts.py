@@ -21,7 +21,8 @@ PASSED: Final = (
 )
 """What is counted of each type of queue. delivered: also by basic.get; auto_delivered: of these,
 what consumers need not acknowledge; got, auto_got: what basic.get took and must, or need not, be
-acknowledged; got_empty: answers to it that were empty."""
+acknowledged; got_empty: answers to it that were empty; acked: what was acknowledged, or rejected
+for good."""
 LETTER_REASONS: Final = DROP_NAMES[:4]
 """RabbitMQ's words for why a message is dead-lettered."""
 DISABLED, AT_MOST_ONCE, AT_LEAST_ONCE = "disabled", "at_most_once", "at_least_once"
@@ -135,13 +136,15 @@ def passed(queue: QueueActor) -> dict[str, int]:
     """What has passed through a queue since it is there, as PASSED."""
     messages = queue.messages
     auto = sum(int(one.delivered) for one in queue.consumers if one.is_no_ack)
+    auto_delivered, auto_got = int(queue.auto_delivered) + auto, int(queue.auto_got_count)
     return {
         "routed": int(messages.publish_count),
         "delivered": int(messages.deliver_count),
-        "auto_delivered": int(queue.auto_delivered) + auto,
-        "acked": int(messages.ack_count),
+        "auto_delivered": auto_delivered,
+        # What needs no acknowledgement leaves the queue as if it had one.
+        "acked": max(0, int(messages.ack_count) - auto_delivered - auto_got),
         "redelivered": int(messages.requeue_count),
         "got": int(queue.got_count),
-        "auto_got": int(queue.auto_got_count),
+        "auto_got": auto_got,
         "got_empty": int(queue.got_empty_count),
     }
