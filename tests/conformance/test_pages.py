@@ -526,8 +526,11 @@ def test_settings_connections_and_definitions(managed: Managed, guest: Person) -
     assert refused.status == 400 and "nope" in refused.flash
     connection = pika.BlockingConnection(pika.URLParameters(managed.broker.url))
     name = api(managed, "/connections")[0]["name"]
-    assert "is closed" in guest.do("close-connection", name=name, reason="out, please").flash
-    with pytest.raises(pika.exceptions.ConnectionClosed, match="out, please"):
+    assert (
+        "is closed"
+        in guest.do("close-connection", name=name, reason="raus, bitte: zu groß, 超时").flash
+    )
+    with pytest.raises(pika.exceptions.ConnectionClosed, match="raus, bitte: zu groß, 超时"):
         connection.channel()
     file = guest.get("/definitions")
     assert "attachment" in file.headers["content-disposition"]

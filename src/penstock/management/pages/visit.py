@@ -126,7 +126,7 @@ def inner_request(
         "path": "/",
         "query_string": urlencode(query).encode(),
         "headers": [
-            (key.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+            (key.encode("latin-1"), value.encode("utf-8", "replace"))
             for key, value in headers.items()
         ],
         "path_params": dict(path),
