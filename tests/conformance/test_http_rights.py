@@ -1,19 +1,26 @@
 """What users without the tag of an administrator see and change over HTTP: their own virtual hosts
 and connections, and of others nothing."""
 
+import base64
+import json
 from collections.abc import Iterator
 from typing import Any, Final
+from urllib.error import HTTPError
 from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import pika
 import pytest
 
+from penstock.broker.session.passwords import SHA256, hash_password
 from tests.conformance.http_contract import call
 from tests.conformance.http_live import Managed, managed_broker
 from tests.conformance.live import Broker
 from tests.conformance.person import Person
+from tests.patience import PATIENCE_S
 
 GUEST: Final = "guest:guest"
+HASH: Final = hash_password("x", b"salt", SHA256)
 ALL: Final = {"configure": ".*", "write": ".*", "read": ".*"}
 
 
@@ -128,6 +135,42 @@ def test_the_page_of_the_overview_is_of_what_one_may_see(managed: Managed) -> No
     pol = Person(managed.base)
     pol.log_in("pol", "x")
     assert "files and sockets" in pol.get("/").text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "same-site", "Origin": "https://other.example"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+    ],
+)
+def test_a_form_of_another_site_changes_nothing(managed: Managed, headers: dict[str, str]) -> None:
+    """Its text is JSON, and a browser that was asked for the API before knows the password."""
+    made = {"name": "evil", "tags": "administrator", "password_hash": HASH}
+    body = json.dumps({"users": [made | {"hashing_algorithm": SHA256}]}).encode()
+    answer = as_browser(managed, body, headers)
+    assert answer[0] == 403 and "another site" in answer[1]
+    assert ask(managed, "GET", "/users/evil")[0] == 404
+
+
+def test_a_page_of_this_address_may_use_the_api(managed: Managed) -> None:
+    own = {"Sec-Fetch-Site": "same-origin", "Origin": managed.base}
+    assert as_browser(managed, b"{}", own)[0] == 204
+    assert as_browser(managed, b"{}", {"Origin": managed.base})[0] == 204
+
+
+def as_browser(managed: Managed, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
+    """Definitions, as a form sends them."""
+    login = base64.b64encode(GUEST.encode()).decode()
+    said = {"Authorization": f"Basic {login}", "Content-Type": "text/plain", **headers}
+    request = Request(f"{managed.base}/api/definitions", body, said, method="POST")
+    try:
+        with urlopen(request, timeout=PATIENCE_S) as answer:
+            return answer.status, ""
+    except HTTPError as error:
+        return error.code, error.read().decode()
 
 
 def test_a_connection_of_another_user_is_not_shown(managed: Managed) -> None:

@@ -42,6 +42,8 @@ HEADERS: Final = (
 )
 INTERNAL: Final = "internal error"
 """How the broker begins what it says of a fault of its own."""
+SAFE: Final = ("GET", "HEAD")
+"""Methods that change nothing."""
 REALM: Final = 'Basic realm="Penstock Management"'
 
 Routes = dict[tuple[str, str], Handler]
@@ -123,9 +125,25 @@ async def answer(services: Services, handlers: dict[str, Handler], request: Requ
 
 
 async def _handled(services: Services, handler: Handler, request: Request) -> Response:
+    if request.method not in SAFE:
+        need_own_site(request)
     header = request.headers.get("authorization", "")
     visitor = await services.logins.visitor(header, address_of(request))
     return await handler(Call(services, visitor, request))
+
+
+def need_own_site(request: Request) -> None:
+    """A browser sends a password that it has been given for this address with forms of other sites,
+    too; programs say nothing of sites. Raises: HttpFault 403 for a request from another one."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        is_own = site in ("same-origin", "none")
+    else:
+        # Over HTTP from afar browsers say only this.
+        host = request.headers.get("host", "")
+        is_own = origin is None or origin.partition("://")[2] == host
+    if not is_own:
+        raise HttpFault(403, "forbidden", "this request came from another site")
 
 
 async def faults_told(work: Callable[[], Awaitable[Response]]) -> Response:
