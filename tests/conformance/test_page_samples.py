@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.base.limits import MANAGEMENT_HISTORIES
+from penstock.management.access import Logins
 from penstock.management.broker_link import BrokerGone, BrokerLink, Row
+from penstock.management.errors import HttpFault
 from penstock.management.pages.samples import (
     CREDIT_MAX_S,
     NODE,
@@ -22,7 +24,9 @@ from penstock.management.pages.samples import (
 )
 from penstock.server.control.control_client import control_path
 from tests.conformance.live import Broker, penstock_process
+from tests.patience import PATIENCE_S
 
+SETTINGS = {"op": "flow", "do": "settings"}
 TOP = {"op": "flow", "do": "top", "limit": 10}
 
 
@@ -84,6 +88,71 @@ def test_many_pages_share_one_answer(broker: Broker) -> None:
         samples.forget()
         await samples.ask(TOP)
         assert len(link.asked) <= 3
+
+    asyncio.run(run())
+
+
+class Late(Counting):
+    """Its first answer of `what` comes when it may."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(path)
+        self.what = what
+        self.may = asyncio.Event()
+        self.is_made = asyncio.Event()
+
+    async def ask(self, request: Row, turns: asyncio.Semaphore | None = None) -> Row:
+        answer = await super().ask(request, turns)
+        if request["do"] == self.what and not self.is_made.is_set():
+            self.is_made.set()
+            await self.may.wait()
+        return answer
+
+
+def test_what_was_asked_before_a_change_is_not_shown_after_it(broker: Broker) -> None:
+    async def run() -> None:
+        link = Late(control_path(broker.port), "vhosts")
+        before = asyncio.create_task(link.listing("vhosts"))
+        await link.is_made.wait()
+        await link.ask({"op": "vhosts", "do": "add", "name": "changed"})
+        link.forget()
+        async with asyncio.timeout(PATIENCE_S):
+            assert {"name": "changed"} in await link.listing("vhosts")
+        link.may.set()
+        assert {"name": "changed"} not in await before
+        assert {"name": "changed"} in await link.listing("vhosts")
+
+    async def run_pages() -> None:
+        samples = Samples(link := Late(control_path(broker.port), "settings"))
+        before = asyncio.create_task(samples.ask(SETTINGS))
+        await link.is_made.wait()
+        samples.forget()
+        async with asyncio.timeout(PATIENCE_S):
+            after = await samples.ask(SETTINGS)
+        link.may.set()
+        assert await before is not after
+        assert await samples.ask(SETTINGS) is after
+
+    asyncio.run(run())
+    asyncio.run(run_pages())
+
+
+def test_many_requests_at_a_time_are_one_login(broker: Broker) -> None:
+    async def run() -> None:
+        link = Counting(control_path(broker.port))
+        logins = Logins(link)
+        visitors = await asyncio.gather(
+            *(logins.login("guest", "guest", "127.0.0.1") for _ in range(40))
+        )
+        assert {one.name for one in visitors} == {"guest"} and link.asked == ["login"]
+        logins.forget()
+        refused = await asyncio.gather(
+            *(logins.login("guest", "wrong", "127.0.0.1") for _ in range(5)),
+            return_exceptions=True,
+        )
+        assert all(isinstance(one, HttpFault) and one.status == 401 for one in refused)
+        await logins.login("guest", "guest", "127.0.0.1")
+        assert link.asked == ["login"] * 3
 
     asyncio.run(run())
 

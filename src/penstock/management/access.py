@@ -13,6 +13,7 @@ import secrets
 import time
 from base64 import b64decode
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
@@ -78,8 +79,14 @@ class Visitor:
             raise not_authorised("User not authorised to access virtual host")
 
 
+Known = dict[bytes, tuple[float, Visitor]]
+"""Visitors by their keyed hash, and until when that holds."""
+Asking = dict[bytes, asyncio.Task[Visitor]]
+
+
 class Logins:
-    """Asks the broker whether credentials are right. Bound: MANAGEMENT_LOGINS remembered.
+    """Asks the broker whether credentials are right, once for all who come with the same at a time,
+    because that may take long. Bound: MANAGEMENT_LOGINS remembered.
 
     A wrong password is answered late. Credentials that have never been right wait for their answers
     in MANAGEMENT_GUESSES turns of their own, so that guessing holds no page and no reader up."""
@@ -87,7 +94,8 @@ class Logins:
     def __init__(self, link: BrokerLink) -> None:
         self.link = link
         self._key = secrets.token_bytes(32)
-        self._known: dict[bytes, tuple[float, Visitor]] = {}
+        self._known: Known = {}
+        self._asking: Asking = {}
         self._guesses = asyncio.Semaphore(MANAGEMENT_GUESSES.default)
 
     async def visitor(self, header: str, address: str) -> Visitor:
@@ -97,12 +105,26 @@ class Logins:
 
     async def login(self, user: str, password: str, address: str) -> Visitor:
         """Raises: HttpFault 401."""
+        told = self._known
         said = "\0".join((user, password, address)).encode("utf-8", "surrogateescape")
         key = blake2b(said, key=self._key, digest_size=32).digest()
         now = time.monotonic()
-        known = self._known.get(key)
+        known = told.get(key)
         if known is not None and now < known[0]:
             return known[1]
+        asking = self._asking
+        task = asking.get(key)
+        if task is None:
+            task = asyncio.create_task(self._judged(told, key, user, password, address))
+            asking[key] = task
+            task.add_done_callback(partial(_over, asking, key))
+        return await asyncio.shield(task)
+
+    async def _judged(
+        self, told: Known, key: bytes, user: str, password: str, address: str
+    ) -> Visitor:
+        """What the broker says of a login, noted in `told`. Raises: HttpFault 401."""
+        known = told.get(key)
         answer = await self.link.ask(
             {
                 "op": "objects",
@@ -114,21 +136,29 @@ class Logins:
             self._guesses if known is None else None,
         )
         if "refused" in answer:
-            self._known.pop(key, None)
+            told.pop(key, None)
             raise login_failed()
         tags = frozenset(str(one) for one in answer["tags"])
         if not tags & set(TAGS):
             raise not_authorised("Not management user")
         found = Visitor(user, password, tags, frozenset(answer["vhosts"]))
-        while len(self._known) >= MANAGEMENT_LOGINS.default:
-            del self._known[next(iter(self._known))]
-        self._known.pop(key, None)
-        self._known[key] = (now + LOGIN_S, found)
+        while len(told) >= MANAGEMENT_LOGINS.default:
+            del told[next(iter(told))]
+        told.pop(key, None)
+        told[key] = (time.monotonic() + LOGIN_S, found)
         return found
 
     def forget(self) -> None:
         """Users or permissions have changed: everybody is asked about anew."""
         self._known = {key: (0.0, visitor) for key, (_, visitor) in self._known.items()}
+        self._asking = {}
+
+
+def _over(asking: Asking, key: bytes, task: asyncio.Task[Visitor]) -> None:
+    """Nobody waits for it any more; who was refused and has gone is told nothing."""
+    asking.pop(key, None)
+    if not task.cancelled():
+        task.exception()
 
 
 def credentials(header: str) -> tuple[str, str]:

@@ -83,11 +83,12 @@ class BrokerLink:
         kept = self._kept.get(key)
         if kept is not None and time.monotonic() < kept[0]:
             return kept[1]
-        task = self._asking.get(key)
+        asking = self._asking
+        task = asking.get(key)
         if task is None:
             task = asyncio.create_task(self._list(key, request))
-            self._asking[key] = task
-            task.add_done_callback(lambda _: self._asking.pop(key, None))
+            asking[key] = task
+            task.add_done_callback(lambda _: asking.pop(key, None))
         return await asyncio.shield(task)
 
     async def pages(self, request: Row, key: str) -> list[Row]:
@@ -106,7 +107,7 @@ class BrokerLink:
         return (await self.listing("node"))[0]
 
     async def _list(self, key: bytes, request: Row) -> list[Row]:
-        began = time.monotonic()
+        began, kept = time.monotonic(), self._kept
         items = await self.pages(request, "items")
         took_s = time.monotonic() - began
         if not items and took_s < EMPTY_S:
@@ -114,15 +115,17 @@ class BrokerLink:
             return items
         # A long listing is kept longer, so that the broker spends a small share of its time on it.
         keep_s = max(MANAGEMENT_LISTING_MS.default / 1000, took_s * 5)
-        if len(self._kept) >= KEPT_MAX:
+        if len(kept) >= KEPT_MAX:
             now = time.monotonic()
-            for one in [one for one, (until, _) in self._kept.items() if until <= now]:
-                del self._kept[one]
-            while len(self._kept) >= KEPT_MAX:
-                del self._kept[next(iter(self._kept))]
-        self._kept[key] = (began + took_s + keep_s, items)
+            for one in [one for one, (until, _) in kept.items() if until <= now]:
+                del kept[one]
+            while len(kept) >= KEPT_MAX:
+                del kept[next(iter(kept))]
+        kept[key] = (began + took_s + keep_s, items)
         return items
 
     def forget(self) -> None:
-        """Something was changed: whoever asks now wants to see it."""
-        self._kept.clear()
+        """Something was changed: whoever asks now wants to see it. What is being asked may be of the
+        time before, so it is for those alone who wait for it."""
+        self._kept = {}
+        self._asking = {}

@@ -67,11 +67,12 @@ class Samples:
                 return kept[1]
             if age_s < STALE_S and not self.has_credit():
                 return kept[1]
-        task = self._asking.get(key)
+        asking = self._asking
+        task = asking.get(key)
         if task is None:
             task = asyncio.create_task(self._ask(key, request))
-            self._asking[key] = task
-            task.add_done_callback(lambda _: self._asking.pop(key, None))
+            asking[key] = task
+            task.add_done_callback(lambda _: asking.pop(key, None))
         return await asyncio.shield(task)
 
     def has_credit(self) -> bool:
@@ -83,19 +84,20 @@ class Samples:
         return self._credit_s > 0
 
     async def _ask(self, key: bytes, request: Row) -> Row:
-        began = self._clock()
+        began, kept = self._clock(), self._kept
         answer = await self.link.ask(request)
         now = self._clock()
         self._credit_s -= now - began
-        while len(self._kept) >= KEPT_MAX:
-            del self._kept[next(iter(self._kept))]
-        self._kept.pop(key, None)
-        self._kept[key] = (now, answer)
+        while len(kept) >= KEPT_MAX:
+            del kept[next(iter(kept))]
+        kept.pop(key, None)
+        kept[key] = (now, answer)
         return answer
 
     def forget(self) -> None:
-        """Something was changed: the next page shows it."""
-        self._kept.clear()
+        """Something was changed: the next page shows it, and nobody what was asked for before."""
+        self._kept = {}
+        self._asking = {}
 
 
 @dataclass(slots=True)
