@@ -125,7 +125,7 @@ class BrokerLink:
         return items
 
     def forget(self) -> None:
-        """Something was changed: whoever asks now wants to see it. What is being asked may be of the
-        time before, so it is for those alone who wait for it."""
+        """Something was changed: whoever asks now wants to see it. What is being asked may be of
+        before, so it is for those alone who wait for it."""
         self._kept = {}
         self._asking = {}
