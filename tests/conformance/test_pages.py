@@ -309,6 +309,14 @@ def test_what_is_there_is_shown(managed: Managed, guest: Person) -> None:
     call(managed.base, "DELETE", "/exchanges/%2F/shop", None, GUEST)
 
 
+def test_a_queue_of_a_virtual_host_with_a_slash_is_found(managed: Managed, guest: Person) -> None:
+    call(managed.base, "PUT", "/vhosts/a%2Fb", {}, GUEST)
+    call(managed.base, "PUT", "/queues/a%2Fb/c%2Fd", {}, GUEST)
+    page = guest.wait_for("/why?kind=queue&name=a%2Fb%2Fc%2Fd", "the page of this queue")
+    assert "/queue?vhost=a%2Fb&amp;name=c%2Fd" in page.text
+    assert guest.get("/queue?vhost=a%2Fb&name=c%2Fd").status == 200
+
+
 def test_what_is_not_there_is_told(guest: Person) -> None:
     guest.do("declare-queue", vhost="/", name="some", type="classic")
     guest.do("publish", vhost="/", name="", routing_key="some", payload="x")

@@ -95,9 +95,11 @@ async def why(visit: Visit) -> Response:
         answer = await _why(visit, kind, name, float(text), float(ago_s))
     top = await visit.shared.samples.ask({"op": "flow", "do": "top", "limit": TOP_MAX})
     queues = [one for one in top["queues"] if one["ready"] or one["in_rate"] or one["out_rate"]]
+    node = await visit.shared.services.link.node()
     return await visit.page(
         "why.html",
         queues=queues[:SHOWN_MAX],
+        place=place_of(name, node["vhosts"]),
         why=answer,
         kind=kind,
         name=name,
@@ -108,6 +110,16 @@ async def why(visit: Visit) -> Response:
         kinds=WHY_KINDS,
         unnamed=UNNAMED,
     )
+
+
+def place_of(queue: str, vhosts: list[str]) -> tuple[str, str]:
+    """Virtual host and name of the queue that is shown as `/orders` or `shop/orders`; there may be
+    slashes in both."""
+    if queue.startswith("/"):
+        return "/", queue[1:]
+    fitting = [one for one in vhosts if queue.startswith(f"{one}/")]
+    vhost = max(fitting, key=len, default=queue.partition("/")[0])
+    return vhost, queue[len(vhost) + 1 :]
 
 
 async def accounts(visit: Visit) -> Response:
