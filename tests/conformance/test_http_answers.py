@@ -120,6 +120,7 @@ def test_a_connection_that_has_just_ended_is_not_found(managed: Managed, channel
         ("GET", "/vhosts/none/channels"),
         ("GET", "/consumers/none"),
         ("GET", "/vhost-limits/none"),
+        ("GET", "/parameters/vhost-limits/none"),
         ("GET", "/user-limits/nobody"),
     ],
 )

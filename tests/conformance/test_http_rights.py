@@ -28,11 +28,11 @@ ALL: Final = {"configure": ".*", "write": ".*", "read": ".*"}
 def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Managed]:
     """mia: management, of the virtual host `mine`; pol: policymaker and monitoring, of the same."""
     with managed_broker(tmp_path_factory.mktemp("rights")) as found:
-        users = (("mia", "management"), ("pol", "policymaker,monitoring"), ("other", "management"))
-        for name, tags in users:
+        users = {"mia": "management", "pol": "policymaker,monitoring", "other": "management"}
+        for name, tags in (users | {"maker": "policymaker"}).items():
             ask(found, "PUT", f"/users/{name}", {"password": "x", "tags": tags})
         ask(found, "PUT", "/vhosts/mine", {})
-        for name in ("mia", "pol", "other"):
+        for name in (*users, "maker"):
             ask(found, "PUT", f"/permissions/mine/{name}", ALL)
         yield found
 
@@ -63,6 +63,9 @@ def test_to_see_a_virtual_host_is_not_to_change_its_policies(managed: Managed) -
     assert ask(managed, "DELETE", "/policies/%2F/kept", None, "pol:x")[0] == 401
     assert ask(managed, "GET", "/policies/%2F/kept", None, "pol:x")[0] == 200
     assert ask(managed, "PUT", "/policies/mine/p", policy, "pol:x")[0] == 201
+    # Of a virtual host that one does not see, nothing is told.
+    assert ask(managed, "GET", "/parameters/vhost-limits/%2F", None, "maker:x")[0] == 401
+    assert ask(managed, "GET", "/parameters/vhost-limits/mine", None, "maker:x") == (200, [])
 
 
 def test_to_see_a_queue_is_not_to_pause_it(managed: Managed) -> None:

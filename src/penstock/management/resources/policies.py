@@ -129,6 +129,9 @@ async def _parameters(call: Call) -> list[Row]:
 async def parameters_of(call: Call) -> Response:
     call.visitor.need_policymaker()
     component, vhost = call.path("component"), call.request.path_params.get("vhost")
+    if vhost is not None:
+        call.vhost()
+        await need_vhost(call, vhost)
     found = [
         row
         for row in await _parameters(call)
