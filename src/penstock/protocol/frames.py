@@ -61,6 +61,8 @@ class Assembly:
 
 NO_ASSEMBLIES: Final[dict[int, Assembly]] = {}
 """What all parsers share to which no content has come in part."""
+NO_NUMBERS: Final[list[int]] = []
+"""What all parsers share in which no content has begun."""
 NO_PIECES: Final[list[bytes]] = []
 """What all parsers share that do not wait for the end of a frame in pieces."""
 PIECE_BYTES: Final = 4096
@@ -75,13 +77,15 @@ class FrameParser:
     frame_bytes_max: bytes with envelope, 0 for no limit; may be changed between events (tuning).
     A payload may be as large as that too, as in RabbitMQ: some clients forget the envelope;
     body_bytes_max: bytes. A body announced larger is a ChannelFault 406 before any of it is kept.
-    kept: bytes of contents on their way; pieces: of a frame of which `wanted` bytes are missing.
+    kept: bytes of contents on their way; pieces: of a frame of which `wanted` bytes are missing;
+    begun: channels on which contents have begun since `take_begun`.
     Owner: the reader. Raises ConnectionFault 501, 505 and ChannelFault 406 from `next` only.
     Source: AMQP 0-9-1 section 4.2; RabbitMQ's rabbit_reader and rabbit_command_assembler.
     """
 
     __slots__ = (
         "assemblies",
+        "begun",
         "body_bytes_max",
         "buffer",
         "discarding",
@@ -108,6 +112,7 @@ class FrameParser:
         self.pieces_bytes: i64 = 0
         self.wanted: i64 = 0
         self.assemblies: dict[int, Assembly] = NO_ASSEMBLIES
+        self.begun: list[int] = NO_NUMBERS
         # Channels that failed and are not closed by the peer yet; None for none.
         self.discarding: set[int] | None = None
         self.faulty_channel: i64 = 0
@@ -190,6 +195,7 @@ class FrameParser:
         self.rest = b""
         self._drop_pieces()
         self.assemblies.clear()
+        self.begun = NO_NUMBERS
         self.kept = 0
 
     def unread_bytes(self) -> int:
@@ -211,6 +217,17 @@ class FrameParser:
         assembly = self.assemblies.pop(channel, None)
         if assembly is not None:
             self.kept -= assembly.kept
+
+    def discard_begun(self) -> None:
+        """`discard` on all channels on which a content is on its way."""
+        for channel in list(self.assemblies):
+            self.discard(channel)
+
+    def take_begun(self) -> list[int]:
+        """The channels on which contents have begun since the last time, and are on their way."""
+        begun = self.begun
+        self.begun = NO_NUMBERS
+        return [channel for channel in begun if channel in self.assemblies]
 
     def accept(self, channel: int) -> None:
         """End `discard`: the peer has answered channel.close-ok or opened the channel anew."""
@@ -342,6 +359,9 @@ class FrameParser:
         self.offset = header
         if self.assemblies is NO_ASSEMBLIES:
             self.assemblies = {}
+        if self.begun is NO_NUMBERS:
+            self.begun = []
+        self.begun.append(channel)
         self.assemblies[channel] = Assembly(buffer[at + 7 : at + 7 + size])
         self.kept += size
         return False

@@ -320,7 +320,7 @@ class Connection(ChannelHost):
             if budget <= 0:
                 return True
             if not parser.next(received):
-                if parser.assemblies:
+                if parser.begun:
                     self._drop_contents()
                 if parser.offset >= len(parser.buffer):
                     # The last read is not kept while the connection is idle.
@@ -344,7 +344,7 @@ class Connection(ChannelHost):
     def _drop_contents(self) -> None:
         """A body is kept for an open channel only. Raises: ConnectionFault 504."""
         is_closing = self.phase >= PHASE_CLOSING
-        for number in list(self.parser.assemblies):
+        for number in self.parser.take_begun():
             if is_closing:
                 self.parser.discard(number)
             elif number not in self.channels:
@@ -870,7 +870,7 @@ class Connection(ChannelHost):
         if self.phase < PHASE_CLOSING:
             self.unfinished.let_go()
             self.verbs.close(self, fault)
-            self._drop_contents()
+            self.parser.discard_begun()
             self._kept(self.parser.kept + self.parser.unread_bytes())
 
     def finish(self) -> None:

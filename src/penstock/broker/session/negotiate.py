@@ -208,6 +208,7 @@ class Negotiator(ConnectionVerbs):
             for channel in list(connection.channels.values()):
                 channel.finish_inbox()
             connection.move(ENDS)
+            connection.parser.discard_begun()
             self.since_ns = connection.line.clock.monotonic_ns()
             self._end(connection, lambda: self._say_last(connection, m.ConnectionCloseOk(), True))
             return
