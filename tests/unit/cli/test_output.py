@@ -98,7 +98,8 @@ def test_following_ends_with_ctrl_c_as_it_says(
 ) -> None:
     with broker.connect() as connection:
         connection.channel().queue_declare("seen")
-    command = [*PENSTOCK, *words, "--control", broker.control]
+    # Whoever runs the tests in the background of a shell ignores it, and so would the command.
+    command = ["env", "--default-signal=INT", *PENSTOCK, *words, "--control", broker.control]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     ) as process:
