@@ -4,6 +4,7 @@ A broker must be ready in well under a second, so `serve` may not pay for import
 or the demo, whose libraries are optional besides.
 """
 
+import codecs
 import errno
 import gc
 import os
@@ -52,6 +53,11 @@ COMMANDS: Final = {
 }
 FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Why standard output may not take what is printed."""
+PLAINLY: Final = "penstock.plainly"
+"""Name of the way to write what an encoding lacks."""
+PLAIN: Final = {
+    "─": "-", "–": "-", "…": "...", "→": "->", "◀": "<", "✔": "+", "✘": "!", "·": "-", "×": "x"
+}  # fmt: skip
 
 
 class LazyGroup(click.Group):
@@ -104,12 +110,22 @@ def _unwritten(error: OSError) -> str:
 
 
 def _open_output() -> None:
-    """Have a standard output that takes every character: one that its encoding lacks is written as
-    an escape, as standard error does. Nowhere if it was closed."""
+    """Have a standard output, nowhere if it was closed, and have it take every character."""
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    codecs.register_error(PLAINLY, _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=PLAINLY)
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """What is written for characters that the encoding lacks: plain ones for those that commands
+    draw with, escapes for those of names."""
+    assert isinstance(error, UnicodeEncodeError), "nothing is read so"
+    lacking = error.object[error.start : error.end]
+    shown = [PLAIN.get(one) or one.encode("ascii", "backslashreplace").decode() for one in lacking]
+    return "".join(shown), error.end
 
 
 def _flush_output() -> None:
