@@ -206,3 +206,22 @@ def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
         f"✘ cannot use {file} for data: Not a directory; choose another directory with --data, or "
         "none with --memory\n"
     )
+
+
+def test_a_control_socket_in_use_is_not_taken_away(tmp_path: Path) -> None:
+    """The first broker could not be asked any more, and after the second's end nobody could."""
+    with serve(tmp_path, "--memory", "--port", "0") as first:
+        read_to_control(first)
+        with serve(tmp_path, "--memory", "--port", "0") as second:
+            _, error = second.communicate(timeout=PATIENCE_S)
+        assert second.returncode == 2
+        assert f"another broker is asked at the control socket {tmp_path}/control.sock" in error
+        done = CliRunner().invoke(status, ["--control", str(tmp_path / "control.sock")])
+        assert done.exit_code == 0, done.exception
+        first.kill()
+    # What a broker that was killed has left is no hindrance.
+    with serve(tmp_path, "--memory", "--port", "0") as third:
+        read_to_control(third)
+        third.send_signal(signal.SIGTERM)
+        assert third.stdout is not None and third.stdout.read()
+    assert third.returncode == 0

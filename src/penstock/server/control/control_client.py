@@ -55,7 +55,7 @@ def find_control(port: int, ending: str = "") -> str:
         except OSError:
             continue
     if len(found) > 1:
-        found = [one for one in found if _is_heard(one)] or found[:1]
+        found = [one for one in found if is_heard(one)] or found[:1]
     if len(found) > 1:
         raise OperatorError(
             f"several brokers have a control socket for port {port}: {', '.join(found)}; "
@@ -93,7 +93,8 @@ def _places_of_others() -> Iterator[Path]:
                 yield place
 
 
-def _is_heard(path: str) -> bool:
+def is_heard(path: str) -> bool:
+    """Whether somebody listens at this socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(1.0)
         try:
@@ -211,6 +212,8 @@ def _why_not(path: str, error: OSError) -> str:
             f"run this as {owner} or as root (sudo), or ask over HTTP: --url http://127.0.0.1:15672"
         )
     said = f"no broker answers at {path} ({error.strerror or error})"
+    if isinstance(error, ConnectionRefusedError) and not Path(path).is_socket():
+        return f"{path} is no control socket of a broker, nor any socket; give --port or --control"
     if isinstance(error, ConnectionRefusedError):
         return f"{said}: one that has ended has left its socket; is `penstock serve` running?"
     said += "; is `penstock serve` running, and on this port? give --port or --control"

@@ -22,6 +22,7 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONTROL_CLIENTS, CONTROL_REQUEST_BYTES
 from penstock.broker.actors.cooperative import Steps
+from penstock.server.control.control_client import is_heard
 
 SLICE_NS: Final = 500_000
 """Of an answer at a time: a client that waits for a message waits for no more of it."""
@@ -176,6 +177,11 @@ class ControlSocket:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if self.path.is_socket():
+                if is_heard(str(self.path)):
+                    raise OperatorError(
+                        f"another broker is asked at the control socket {self.path}; stop it, or "
+                        "choose another place with --control"
+                    )
                 self.path.unlink()
             before = os.umask(0o177)
             try:

@@ -76,13 +76,18 @@ async def test_a_request_without_an_end_is_bounded(tmp_path: Path) -> None:
     await control.close()
 
 
-async def test_a_socket_left_by_a_crash_is_replaced_and_another_file_is_not(tmp_path: Path) -> None:
+async def test_a_socket_left_by_a_crash_is_replaced_and_nothing_else_is(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "control.sock"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
     await (first := ControlSocket(str(path), answer)).start()
-    await (second := ControlSocket(str(path), answer)).start()
+    with pytest.raises(OperatorError, match="another broker is asked at the control socket"):
+        await ControlSocket(str(path), answer).start()
     assert await asked(path, b"{}\n") == {"echo": {}}
-    await second.close()
     await first.close()
+    assert not path.exists()
     other = tmp_path / "file"
     other.write_text("kept")
     with pytest.raises(OperatorError, match="--control"):
