@@ -13,7 +13,7 @@ from penstock.client.errors import (
 )
 from penstock.client.io_blocking import open_over
 from penstock.client.url import BrokerUrl
-from penstock.server.control.control_client import amqp_socket
+from penstock.server.control.control_client import amqp_socket, not_utf8
 
 NAME: Final = "penstock command"
 
@@ -35,6 +35,8 @@ def over_amqp(path: str, request: Row) -> Row:
         raise OperatorError(error.text.partition(" - ")[2] or error.text) from error
     except OperatorError:
         raise
+    except UnicodeEncodeError as error:
+        raise OperatorError(not_utf8(error)) from error
     except (ClientError, ValueError, TypeError, OverflowError) as error:
         raise OperatorError(str(error)) from error
     except PenstockError as error:

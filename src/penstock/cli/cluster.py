@@ -19,9 +19,10 @@ from penstock.base.printable import printable
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
 from penstock.cli.asking import FORM, TABLE, RunningBroker
 from penstock.cli.cluster_options import INSTALL
+from penstock.cli.prompts import confirmed
 from penstock.cli.tables import columns, console, show, table
 from penstock.server.cluster.member_files import leave
-from penstock.server.control.control_client import ask, find_cluster
+from penstock.server.control.control_client import ask, find_cluster, find_control
 from penstock.telemetry.words import size
 
 DAYS_MAX: Final = 3650
@@ -33,6 +34,9 @@ NO_LEADER: Final = 3
 LEADER_S: Final = 3.0
 """For how long `status` waits for the leader's word, which it can do without."""
 SECONDS_MAX: Final = 86_400.0
+SINGLE: Final = (
+    "the broker at {} is a single one and no node of a cluster; see `penstock serve --coordinator`"
+)
 HAND_OVER_S: Final = 60.0
 """For an election or two, on a machine with much else to do."""
 
@@ -47,7 +51,16 @@ def of_node(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def asked(*args: object, port: int, control: str, **given: object) -> None:
-        command(*args, path=find_cluster(port, control), **given)
+        path = find_cluster(port, control)
+        single = control or find_control(port)
+        if path != single and not Path(path).exists() and Path(single).exists():
+            raise OperatorError(SINGLE.format(single))
+        try:
+            command(*args, path=path, **given)
+        except OperatorError as error:
+            if "unknown question" not in str(error):
+                raise
+            raise OperatorError(SINGLE.format(path)) from error
 
     asked = click.option("--control", default="", help="Its control socket, if elsewhere.")(asked)
     text = "Port where clients come to the node that is asked."
@@ -200,10 +213,7 @@ def force_leader(name: str, path: str, yes: bool) -> None:
     Run it on that node. What only the others have is given up, and they may come back with empty
     directories only.
     """
-    if not yes:
-        click.confirm(
-            f"Confirmed messages that are not on node '{name}' are lost by this. Go on?", abort=True
-        )
+    confirmed(f"Confirmed messages that are not on node '{name}' are lost by this. Go on?", yes)
     ask(path, {"op": "cluster_force_leader", "name": name})
     click.echo(f"node {_hand_over(path, lambda leader: leader == name, name)} leads")
 

@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from penstock.base.errors import OperatorError
+from penstock.base.quantities import parse_duration_ns
 from penstock.broker.admin.answers import (
     AccountRow,
     Accounts,
@@ -121,6 +122,8 @@ def set_(broker: RunningBroker, changes: tuple[str, ...], lasting: str) -> None:
             raise click.UsageError("--for needs something to set: KEY=VALUE")
         broker.show(FLOW | {"do": "settings"}, SettingRows, show_settings)
         return
+    if lasting and parse_duration_ns(lasting) == 0:
+        raise OperatorError(f"--for {lasting} is no time; leave it out for a change that stays")
     wanted: dict[str, str] = {}
     for change in changes:
         key, equals, value = change.partition("=")

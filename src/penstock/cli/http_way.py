@@ -142,7 +142,7 @@ def way_to(url: str, login: str, ca: str) -> HttpWay:
     known = _known(f"{parts.scheme}://{parts.hostname}:{port}")
     user = login or parts.username or os.environ.get("PENSTOCK_USER", "") or known.get("user", "")
     if not user:
-        user = str(click.prompt("user", err=True))
+        user = _typed_user()
     password = os.environ.get("PENSTOCK_PASSWORD", "")
     if not password and known.get("user", user) == user:
         password = known.get("password", "")
@@ -152,6 +152,17 @@ def way_to(url: str, login: str, ca: str) -> HttpWay:
     way = HttpWay(parts.scheme, parts.hostname, port, user, password, ca)
     click.get_current_context().call_on_close(way.close)
     return way
+
+
+def _typed_user() -> str:
+    """Raises: OperatorError where nobody is there to type it."""
+    try:
+        return str(click.prompt("user", err=True))
+    except click.Abort as error:
+        raise OperatorError(
+            "nobody is named who logs in there: give --login USER, set PENSTOCK_USER, or write "
+            "~/.config/penstock/client.toml"
+        ) from error
 
 
 def _known(address: str) -> dict[str, str]:

@@ -18,7 +18,16 @@ def confirmed(question: str, is_meant: bool) -> None:
 
 
 def secret_from(question: str, is_new: bool = False) -> str:
-    """A password that is typed, unseen, or the first line of standard input."""
-    if sys.stdin.isatty():
+    """A password that is typed, unseen, or the first line of standard input. Raises:
+    OperatorError for what is no text."""
+    if sys.stdin is not None and sys.stdin.isatty():
         return str(click.prompt(question, hide_input=True, confirmation_prompt=is_new, err=True))
-    return sys.stdin.readline().rstrip("\r\n")
+    if sys.stdin is None:
+        return ""
+    try:
+        return sys.stdin.readline().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise OperatorError(
+            f"what standard input has as {question} is not {error.encoding.upper()}, as "
+            "passwords are"
+        ) from error

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class ManagementConfig:
 def serve(config: ManagementConfig, announce: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT, or until `parent` is gone. `announce` is called once both
     ports answer. Raises: OperatorError when one of them cannot be used."""
+    _check_certificate(config)
     link = BrokerLink(config.control)
     writes = AmqpWrites(config.amqp_host, config.amqp_port, config.amqp_tls)
     cluster = BrokerLink(config.cluster) if config.cluster else None
@@ -61,6 +63,21 @@ def serve(config: ManagementConfig, announce: Callable[[], None]) -> None:
     # Whatever the broker does goes first on a busy machine.
     os.nice(5)
     asyncio.run(_run(config, servers, announce))
+
+
+def _check_certificate(config: ManagementConfig) -> None:
+    """Raises: OperatorError for files of HTTPS that cannot be used."""
+    if not config.tls_cert:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(config.tls_cert, config.tls_key or None)
+    except OSError as error:
+        raise OperatorError(
+            f"the certificate {config.tls_cert} with the key {config.tls_key or config.tls_cert} "
+            f"cannot be used for HTTPS: {error.strerror or error}; give two PEM files that belong "
+            "together with --http-cert and --http-key"
+        ) from error
 
 
 def _config(config: ManagementConfig, app: ASGIApp, port: int) -> uvicorn.Config:

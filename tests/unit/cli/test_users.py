@@ -181,3 +181,12 @@ def test_permissions_in_the_configuration(tmp_path: Path) -> None:
         path.write_text(f"{users_of_it}[[permissions]]\n{text}\n")
         with pytest.raises(OperatorError, match=words):
             read_config(str(path))
+
+
+def test_a_password_that_is_no_text(broker: BrokerProcess) -> None:
+    words = ["add", "eve", "--control", broker.control]
+    done = CliRunner().invoke(users, words, input=b"\xff\n")
+    assert isinstance(done.exception, OperatorError), done.exception
+    assert (
+        str(done.exception) == "what standard input has as password is not UTF-8, as passwords are"
+    )

@@ -14,7 +14,9 @@ from click.testing import CliRunner, Result
 
 from penstock.base.errors import OperatorError
 from penstock.cli.main import cli
+from penstock.server.control.control_client import control_path
 from tests.conformance.http_live import managed_broker
+from tests.conformance.live import penstock_process
 from tests.patience import PATIENCE_S
 from tests.unit.cli.broker_process import BrokerProcess
 
@@ -157,3 +159,41 @@ def test_the_reason_of_a_close_may_be_any_text(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.exception
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="Wartung für 日本"):
             connection.process_data_events(PATIENCE_S)
+
+
+def test_nobody_to_log_in_as(tmp_path: Path) -> None:
+    """A script has no keyboard: it ended with "Aborted!"."""
+    said = refused(
+        "status", "--url", "http://127.0.0.1:1", PENSTOCK_USER="", XDG_CONFIG_HOME=str(tmp_path)
+    )
+    assert "give --login USER, set PENSTOCK_USER" in said
+
+
+def test_a_single_broker_is_no_cluster(tmp_path: Path) -> None:
+    with penstock_process(tmp_path) as single:
+        for where in (("--port", str(single.port)), ("--control", control_path(single.port))):
+            said = refused("cluster", "status", *where)
+            assert said.startswith(f"the broker at {control_path(single.port)} is a single one")
+    (tmp_path / "file").touch()
+    assert "nor any socket" in refused("status", "--control", str(tmp_path / "file"))
+
+
+def test_what_cannot_be_asked_of_a_cluster_without_yes(tmp_path: Path) -> None:
+    where = ("--control", str(tmp_path / "none.sock"))
+    assert refused("cluster", "force-leader", "a", *where).endswith("--yes says that it is meant")
+
+
+def test_a_certificate_of_https_that_cannot_be_used(tmp_path: Path) -> None:
+    """It was announced, and then a traceback; as a broker's child, again each second."""
+    path = tmp_path / "none.pem"
+    words = ("management", "--amqp", "amqp://127.0.0.1:1", "--http-port", "1", "--metrics-port=-1")
+    said = refused(*words, "--http-cert", str(path), "--control", str(tmp_path / "none.sock"))
+    assert said.startswith(f"the certificate {path} with the key {path} cannot be used for HTTPS")
+
+
+def test_a_change_for_no_time_is_refused(broker: BrokerProcess) -> None:
+    """It stayed for ever."""
+    where = ("--control", broker.control)
+    assert "--for 0s is no time" in refused(
+        "flow", "set", "queue.depth=9000", "--for", "0s", *where
+    )
