@@ -219,3 +219,16 @@ def test_topic_permissions_are_tables(tmp_path: Path) -> None:
     ):
         with pytest.raises(OperatorError, match=said):
             read(tmp_path, text)
+
+
+def test_a_whole_number_is_a_number(tmp_path: Path) -> None:
+    config = read(tmp_path, "paging_ratio = 1")
+    assert isinstance(config.paging_ratio, float) and config.paging_ratio == 1.0
+    with pytest.raises(OperatorError, match="must be of type float"):
+        read(tmp_path, "paging_ratio = true")
+
+
+@pytest.mark.parametrize("key", ["host", "management_host"])
+def test_an_empty_host_is_not_every_address(tmp_path: Path, key: str) -> None:
+    with pytest.raises(OperatorError, match=rf"{key} is empty; write 127\.0\.0\.1, or 0\.0\.0\.0"):
+        read(tmp_path, f'{key} = ""')
