@@ -38,8 +38,8 @@ ca = "/etc/ssl/company.pem"
 
 What AMQP has a method for (declare, delete, purge, bind, publish, get) is done by AMQP, over the
 control socket or by the management process: its checks and texts are those that clients meet.
-`flow set --for`, `record`, `store`, `definitions`, `cluster` and `queues readers` and `release`
-are for the control socket alone.
+`record`, `store`, `definitions`, `cluster`, `streams`, `management`, `policies export`,
+`queues readers`, `queues release` and `why --ago` are for the control socket alone.
 
 ## What they print
 

@@ -64,6 +64,13 @@ def simple(
     return ask
 
 
+def clear_topic(http: "HttpWay", request: Row) -> Row:
+    user, vhost, exchange = (str(request[key]) for key in ("user", "vhost", "exchange"))
+    http.call("DELETE", ("topic-permissions", vhost, user, *([exchange] if exchange else [])))
+    of = f"exchange '{exchange}'" if exchange else "every exchange"
+    return {"said": f"user '{user}' in vhost '{vhost}': any routing key of {of}"}
+
+
 def add_vhost(http: "HttpWay", request: Row) -> Row:
     name = str(request["name"])
     if http.is_there("vhosts", name):

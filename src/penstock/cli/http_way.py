@@ -28,6 +28,18 @@ TIMEOUT_S: Final = 130.0
 PORT: Final = 15_672
 NOT_FOUND: Final = 404
 UNAUTHORISED: Final = 401
+NOUNS: Final = {
+    "bindings": "binding",
+    "connections": "connection",
+    "exchanges": "exchange",
+    "operator-policies": "operator policy",
+    "policies": "policy",
+    "queues": "queue",
+    "users": "user",
+    "vhosts": "vhost",
+}
+OF_VHOSTS: Final = ("bindings", "exchanges", "operator-policies", "policies", "queues")
+"""What is asked for by virtual host, and by name in it."""
 
 
 class HttpWay:
@@ -59,6 +71,8 @@ class HttpWay:
     ) -> Any:
         """What it answers, None for nothing. path: segments below /api, as they are; reason: sent
         as x-reason. Raises: OperatorError with the broker's words."""
+        if "" in path:
+            raise OperatorError("a name is empty, and there is nothing without a name")
         try:
             where = "/api/" + "/".join(quote(one, safe="") for one in path)
             if query:
@@ -110,7 +124,7 @@ class HttpWay:
                 raise MissingError(
                     f"{self.url} has no /api/{'/'.join(path)}: it is another broker than Penstock"
                 )
-            raise MissingError(f"no {' '.join(path)}")
+            raise MissingError(_missing(path))
         return reason or f"{self.url} answers with status {status}"
 
     def _why_not(self, error: Exception) -> str:
@@ -122,6 +136,16 @@ class HttpWay:
         elif isinstance(error, ConnectionRefusedError):
             why = "connection refused; is `penstock serve --management` running there?"
         return f"no broker answers at {self.url}: {why}"
+
+
+def _missing(path: tuple[str, ...]) -> str:
+    """What is not there, as the control socket says it."""
+    kind = NOUNS.get(path[0], path[0].replace("-", " "))
+    if path[0] not in OF_VHOSTS:
+        return f"no {kind} '{path[1]}'" if len(path) > 1 else f"no {kind}"
+    if len(path) == 2:
+        return f"no vhost '{path[1]}'"
+    return f"no {kind} '{path[2]}' in vhost '{path[1]}', or no such vhost"
 
 
 def way_to(url: str, login: str, ca: str) -> HttpWay:

@@ -71,6 +71,10 @@ def management(
     broker: RunningBroker,
 ) -> None:
     """Serve RabbitMQ's HTTP API for the broker on this machine, until Ctrl-C."""
+    if broker.http is not None:
+        raise click.UsageError(
+            "--url is where this would serve; it asks a broker by --port or --control"
+        )
     try:
         from penstock.management.process import ManagementConfig, serve
     except ImportError as error:

@@ -144,14 +144,15 @@ def _constant(name: str) -> object:
 
 def place_of(broker: RunningBroker, name: str, vhost: str) -> tuple[str, str]:
     """Virtual host and name of the queue that listings call `name`, `/orders` or `tenant/orders`;
-    in `vhost` where one is given, by its bare name. Raises: OperatorError if there is none."""
+    in `vhost` where one is given, by its bare name or that one. Raises: OperatorError if there is
+    none."""
     if vhost:
-        rows: Any = broker.ask({"op": "objects", "do": "queues", "vhost": vhost, "name": name})
-        if not rows[ITEMS]:
-            raise OperatorError(
-                f"no queue '{name}' in vhost '{vhost}'; `penstock queues` lists them"
-            )
-        return vhost, name
+        shown = "/" if vhost == "/" else f"{vhost}/"
+        for one in dict.fromkeys((name, name.removeprefix(shown))):
+            question: Row = {"op": "objects", "do": "queues", "vhost": vhost, "name": one}
+            if one and broker.ask(question)[ITEMS]:
+                return vhost, one
+        raise OperatorError(f"no queue '{name}' in vhost '{vhost}'; `penstock queues` lists them")
     if broker.http is not None:
         from penstock.cli.http_listings import place_of as over_http
 

@@ -104,14 +104,7 @@ WAYS: Final[dict[str, Way]] = {
             "read '{read}'",
         )
     ),
-    "permissions clear-topic": Way(
-        change.simple(
-            "DELETE",
-            (*_TOPIC, "{exchange}"),
-            (),
-            "user '{user}' in vhost '{vhost}': any routing key of {exchange}",
-        )
-    ),
+    "permissions clear-topic": Way(change.clear_topic),
     "policies list": Way(rows.policies),
     "policies set": Way(change.set_policy),
     "policies clear": Way(change.clear_policy),

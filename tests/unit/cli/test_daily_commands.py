@@ -125,6 +125,8 @@ def test_messages_are_moved_and_what_cannot_be_stays(penstock: Asked) -> None:
     (first, *_) = penstock.json("queues", "peek", "again")["messages"]
     assert first["properties"] == {"delivery_mode": 2, "headers": {"n": 0}}
     assert moved("failed", "again") == 0
+    # As listings have them, too.
+    assert moved("/failed", "/again") == 0
     # By its own key it goes back to where it was, by another one to nobody.
     penstock.out("exchanges", "declare", "retries", "--type", "direct")
     penstock.out("bindings", "bind", "retries", "failed", "--key", "again")
@@ -223,6 +225,25 @@ def test_users_and_what_they_may(penstock: Asked) -> None:
     penstock.out("vhosts", "delete", "team", "--yes")
     penstock.out("users", "delete", "anna")
     assert "anna" not in penstock.out("users")
+
+
+def test_what_is_not_there_is_named(penstock: Asked) -> None:
+    for words, text in (
+        (("queues", "--vhost", "nowhere"), "no vhost 'nowhere'"),
+        (("exchanges", "--vhost", "nowhere"), "no vhost 'nowhere'"),
+        (("users", "delete", "nobody"), "no user 'nobody'"),
+        (("vhosts", "delete", "nowhere", "--yes"), "no vhost 'nowhere'"),
+        (("connections", "close", "nobody"), "no connection 'nobody'"),
+        (("channels", "show", "nobody/1"), "no connection 'nobody'"),
+        (("policies", "clear", "none"), "no policy 'none' in vhost '/'"),
+    ):
+        said = penstock(*words)
+        assert said.status == 2 and said.error.startswith(text), (words, said)
+    for words in (("vhosts", "add", ""), ("users", "add", "", "x"), ("exchanges", "declare", "")):
+        said = penstock(*words)
+        assert said.status == 2 and "is there already" not in said.error, (words, said)
+    said = penstock("permissions", "clear-topic", "guest")
+    assert said.out == "user 'guest' in vhost '/': any routing key of every exchange\n"
 
 
 def test_flow_and_status(penstock: Asked) -> None:

@@ -197,3 +197,9 @@ def test_a_change_for_no_time_is_refused(broker: BrokerProcess) -> None:
     assert "--for 0s is no time" in refused(
         "flow", "set", "queue.depth=9000", "--for", "0s", *where
     )
+
+
+def test_the_management_process_asks_no_other() -> None:
+    words = ["management", "--url", "http://127.0.0.1:1", "--http-port", "1"]
+    done = CliRunner().invoke(cli, words, env=LOGIN)
+    assert done.exit_code == 2 and "--url is where this would serve" in done.output
