@@ -19,6 +19,7 @@ from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.phases import PHASE_CLOSING, PHASE_OPEN
 from penstock.broker.session.tokens import TokenChecker
+from penstock.broker.settings.settings import Change
 from penstock.flow.due import DueLine, Waker
 from penstock.flow.watermark import POLL_MS_MAX
 from penstock.protocol.constants import SHUTDOWN_TEXT
@@ -258,14 +259,19 @@ class Node:
         return "" if endpoint is None else endpoint.words(datetime.now(UTC))
 
     def hang_up(self) -> None:
-        """SIGHUP: read the configuration and the certificates again, and open the log anew. What is
-        faulty changes nothing."""
+        """SIGHUP: read the configuration and the certificates again, and open the log anew. A
+        configuration with a fault changes nothing."""
         before = after = self.config
+        changes: list[Change] = []
         try:
             after = before if self.reread is None else self.reread()
+            done = self._reopen_log(after)
+            wanted, _ = settings_to_change(before, after)
+            changes = self.broker.changes.change(wanted, 0) if wanted else []
         except OperatorError as fault:
             self.log.warning(f"SIGHUP: {fault}; the settings of before stay in force")
-        done = self._reopen_log(after)
+            after = before
+            done = self._log_of_before()
         endpoint = None if self.tls_listener is None else self.tls_listener.endpoint
         if endpoint is not None:
             try:
@@ -274,33 +280,30 @@ class Node:
                 self.log.warning(f"SIGHUP: {fault}; the certificates of before are shown on")
             else:
                 done.append(RELOADED)
-        wanted, _ = settings_to_change(before, after)
-        _, waiting = settings_to_change(self.first_config, after)
-        for key, text in wanted:
-            try:
-                (change,) = self.broker.changes.change([(key, text)], 0)
-            except OperatorError as fault:
-                self.log.warning(f"SIGHUP: {fault}; it stays as it was")
-            else:
-                done.append(f"{key} {change.before} -> {change.after}")
+        done += [f"{one.key} {one.before} -> {one.after}" for one in changes]
         self.config = after
         self._run_soon()
         self.log.info(f"SIGHUP: {'; '.join(done) or 'nothing has changed'}")
+        _, waiting = settings_to_change(self.first_config, after)
         if waiting:
             self.log.warning(f"SIGHUP: a restart is needed for {', '.join(waiting)}")
 
     def _reopen_log(self, config: Config) -> list[str]:
-        """What was done, in words."""
+        """What was done, in words. Raises: OperatorError, and the log goes on as before."""
         log = self.log
         if not isinstance(log, LineLog):
             return []
-        try:
-            log.set_up(config.log_level, config.log_format)
-            log.open(config.log_file)
-        except OperatorError as fault:
-            log.warning(f"SIGHUP: {fault}; the log goes on as before")
-            return []
+        log.set_up(config.log_level, config.log_format)
+        log.open(config.log_file)
         return [f"the log {config.log_file} was opened anew"] if config.log_file else []
+
+    def _log_of_before(self) -> list[str]:
+        """The same where the new configuration has a fault: the file may have another name now."""
+        try:
+            return self._reopen_log(self.config)
+        except OperatorError as fault:
+            self.log.warning(f"SIGHUP: {fault}; the log goes on as before")
+            return []
 
     def _every(self, seconds: float, work: Callable[[], None]) -> None:
         slot = len(self.ticks)
