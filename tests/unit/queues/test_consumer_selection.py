@@ -18,7 +18,7 @@ def test_the_single_active_consumer_is_the_first_and_then_the_next() -> None:
     first, second, third = consumer("1"), consumer("2"), consumer("3", 5)
     for one in (first, second, third):
         choice.joined(one)
-    assert [choice.admits(one, []) for one in (first, second, third)] == [True, False, False]
+    assert [choice.admits(one) for one in (first, second, third)] == [True, False, False]
     assert choice.left(second, [first, third]) is None
     assert choice.left(first, [third]) is third
     assert choice.left(third, []) is None
@@ -77,26 +77,57 @@ def test_the_next_active_one_is_the_first_of_the_highest_priority_whoever_came_a
             choice.joined(one)
 
 
-def test_lower_priorities_stand_by_while_a_higher_one_has_room() -> None:
+def ready(tag: str, priority: int = 0) -> Consumer:
+    """One with room."""
+    made = consumer(tag, priority)
+    made.is_ready = True
+    return made
+
+
+def test_who_stands_by_comes_back_as_a_whole_and_in_its_turn() -> None:
     choice = ConsumerSelection(False)
-    low, other, high = consumer("l"), consumer("o"), consumer("h", 5)
-    ring: list[Consumer] = []
-    for one in (low, other, high):
-        if choice.admits(one, ring):
-            one.is_ready = True
-            ring.append(one)
-    assert ring == [high]
-    assert not low.is_ready and list(choice.standby) == [low, other]
-    assert not choice.admits(low, ring) and list(choice.standby) == [low, other]
-    assert choice.next_up() == [low, other] and not choice.standby
+    ring = [ready("a"), ready("b"), ready("c")]
+    choice.step_back(ring, 1)
+    late = ready("late")
+    choice.stand_by(late)
+    assert all(choice.stands_by(one) for one in ring) and late in ring
+    back = choice.next_up()
+    assert back is not None
+    assert back.consumers is ring and [one.tag for one in ring] == ["a", "b", "c", "late"]
+    assert back.cursor == 1 and choice.next_up() is None and not choice.stands_by(late)
 
 
 def test_the_next_ones_are_those_of_the_highest_priority() -> None:
     choice = ConsumerSelection(False)
-    ring = [consumer("9", 9)]
-    others = [consumer("1", 1), consumer("5", 5), consumer("-1", -1), consumer("5b", 5)]
-    assert not any(choice.admits(one, ring) for one in others)
-    assert choice.next_up() == [others[1], others[3]]
-    assert choice.left(others[0], []) is None
-    assert choice.next_up() == [others[2]]
-    assert choice.next_up() == []
+    others = [ready("1", 1), ready("5", 5), ready("-1", -1), ready("5b", 5)]
+    for one in others:
+        choice.stand_by(one)
+    assert choice.priorities == [-1, 1, 5]
+    first = choice.next_up()
+    assert first is not None and first.consumers == [others[1], others[3]]
+    others[0].is_ready = False
+    choice.forget(others[0])
+    last = choice.next_up()
+    assert last is not None and last.consumers == [others[2]]
+    assert choice.next_up() is None and not choice.standing
+
+
+def test_those_that_end_while_they_stand_by_are_forgotten_and_the_turn_is_kept() -> None:
+    chance = random.Random(7)
+    for _ in range(200):
+        choice = ConsumerSelection(False)
+        ring = [ready(str(number), 3) for number in range(chance.randrange(1, 12))]
+        cursor = chance.randrange(len(ring))
+        left = list(ring)
+        choice.step_back(list(ring), cursor)
+        for gone in chance.sample(ring, chance.randrange(len(ring) + 1)):
+            gone.is_ready = False
+            choice.forget(gone)
+            left.remove(gone)
+            kept = sum(len(one.consumers) for one in choice.standing.values())
+            assert kept <= 2 * len(left)
+        back = choice.next_up()
+        assert (back is None) == (not left) and not choice.priorities and not choice.standing
+        if back is not None:
+            assert back.consumers == left
+            assert int(back.cursor) == sum(one.is_ready for one in ring[:cursor])

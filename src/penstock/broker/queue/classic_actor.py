@@ -346,16 +346,14 @@ class ClassicActor(QueueActor):
         self.offer(consumer)
         messages = self.messages
         given: i64 = 0
-        while given < most and consumer.is_ready and consumer.room() > 0 and self._has_one():
-            if not consumer.fits(messages):
-                break
+        while given < most and self.is_served(consumer) and self._may_give(consumer):
             self._give(consumer)
             given += 1
         if given > 0:
             self.line.charge_outputs()
             self.left_room()
         consumer.sink.served = None
-        if not consumer.is_ready or messages.ready_count() == 0:
+        if not self.is_served(consumer) or messages.ready_count() == 0:
             return given
         # One that was given nothing, though there is room, waits for the disk and not in line.
         if not consumer.fits(messages) or (given > 0 and consumer.room() == 0):
@@ -384,6 +382,10 @@ class ClassicActor(QueueActor):
             sink.leave(best)
             sink.wait(consumer)
         return best
+
+    def _may_give(self, consumer: Consumer) -> bool:
+        """Whether `consumer` has room, and the first message can be given to it now."""
+        return consumer.room() > 0 and self._has_one() and consumer.fits(self.messages)
 
     def _has_one(self) -> bool:
         """Whether the first message can be given away now."""

@@ -566,12 +566,38 @@ class QueueActor(LaneReceiver):
             line, has_messages = self.line, self.messages.ready_count() > 0
             now_ns = line.clock.monotonic_ns()
             consumer.free(now_ns, line.heard_ns, line.flushed_ns, has_messages)
-        if self.choice is not None and not self.choice.admits(consumer, self.ready):
+        if self.choice is not None and not self._is_next(self.choice, consumer):
             return
         consumer.is_ready = True
         self.ready.append(consumer)
         if self.messages.ready_count() > 0:
             self.wake()
+
+    def _is_next(self, choice: ConsumerSelection, consumer: Consumer) -> bool:
+        """Whether `consumer`, which has room, is served from now on; if not, it stands by. If it is
+        of a higher priority than those that were, these stand by."""
+        if choice.is_single:
+            return choice.admits(consumer)
+        ready = self.ready
+        if not ready or ready[0].priority == consumer.priority:
+            return True
+        if ready[0].priority > consumer.priority:
+            consumer.is_ready = True
+            choice.stand_by(consumer)
+            return False
+        choice.step_back(ready, self.cursor)
+        self.ready = []
+        self.cursor = 0
+        return True
+
+    def is_served(self, consumer: Consumer) -> bool:
+        """Whether `consumer` has a place in the ring that is served, and does not stand by."""
+        if not consumer.is_ready:
+            return False
+        choice = self.choice
+        if choice is None or choice.is_single:
+            return True
+        return self.ready[0].priority == consumer.priority
 
     def _hold(self, consumer: Consumer) -> None:
         """Take `consumer` out of the ready ring, because its room is 0."""
@@ -584,6 +610,10 @@ class QueueActor(LaneReceiver):
         """Whose turn it is, and who came last, are found at once."""
         consumer.is_ready = False
         ready = self.ready
+        choice = self.choice
+        if choice is not None and not choice.is_single and ready[0].priority != consumer.priority:
+            choice.forget(consumer)
+            return
         at: i64 = self.cursor
         if at >= len(ready) or ready[at] is not consumer:
             at = len(ready) - 1
@@ -592,13 +622,16 @@ class QueueActor(LaneReceiver):
         del ready[int(at)]
 
     def _promote(self, choice: ConsumerSelection) -> None:
-        """The ring is empty: those that stand by are asked, the highest priority first."""
-        while not self.ready:
-            chosen = choice.next_up()
-            if not chosen:
-                return
-            for consumer in chosen:
-                self.offer(consumer)
+        """If the ring is empty, those of the highest priority that stand by are served."""
+        if self.ready:
+            return
+        ring = choice.next_up()
+        if ring is None:
+            return
+        self.ready = ring.consumers
+        self.cursor = ring.cursor
+        if self.messages.ready_count() > 0:
+            self.wake()
 
     def add_consumer(self, consumer: Consumer) -> None:
         """`consumer` has been told that it is one, and is given messages from now on."""

@@ -137,7 +137,8 @@ class Laws:
                 continue
             for consumer in queue.consumers:
                 reason = consumer.reason
-                if queue.choice is not None and reason == REASON_STANDBY:
+                stands_by = consumer.is_ready and not queue.is_served(consumer)
+                if queue.choice is not None and (stands_by or reason == REASON_STANDBY):
                     continue
                 forgotten = consumer.room() > 0 and queue.has_more_for(consumer)
                 consumer.reason = reason
@@ -219,8 +220,7 @@ class Laws:
         unacked = 0
         for consumer in queue.consumers:
             unacked += int(consumer.unacked)
-            if consumer.is_ready != (consumer in queue.ready):
-                raise LawBroken(f"{name}: ring of consumers")
+            check_place(queue, consumer)
             if 0 < consumer.prefetch < consumer.unacked:
                 raise LawBroken(
                     f"{name}: {consumer.unacked} unacknowledged, prefetch {consumer.prefetch}"
@@ -303,6 +303,16 @@ def check_lane(lane: Lane, bound: int) -> None:
         raise LawBroken(f"{lane.name}: {lane.deferred} messages of grants are kept by nobody")
     if window > 0 and lane.done > lane.more_after:
         raise LawBroken(f"{lane.name}: {lane.done} ungranted")
+
+
+def check_place(queue: QueueActor, consumer: Consumer) -> None:
+    """A consumer that may be given messages is in the ring, or stands by for a higher priority."""
+    choice, is_in = queue.choice, consumer in queue.ready
+    stands_by = choice is not None and choice.stands_by(consumer)
+    if consumer.is_ready != (is_in or stands_by) or (is_in and stands_by):
+        raise LawBroken(f"{queue.identity}: ring of consumers")
+    if consumer.is_ready and queue.is_served(consumer) != is_in:
+        raise LawBroken(f"{queue.identity}: {consumer.tag} is not of the priority that is served")
 
 
 def check_gate(gate: Gate) -> None:
