@@ -41,6 +41,8 @@ from penstock.queues.rules import QueueRules
 
 FORGOTTEN_AT_ONCE: Final = 512
 """Messages of a queue that was purged or has ended."""
+HELD_AT_ONCE: Final = 512
+"""Consumers that one turn finds without room, as when the channel of very many ends."""
 
 
 def leave(origin: Cause, messages: i64, bytes_: i64, shared_bytes: i64) -> None:
@@ -240,9 +242,11 @@ class ClassicActor(QueueActor):
 
     # -- deliveries ------------------------------------------------------------------------------
 
-    def pump(self, budget: i64) -> None:
-        """Give up to `budget` ready messages to ready consumers, one to each in turn."""
+    def pump(self, budget: i64) -> bool:
+        """Give up to `budget` ready messages to ready consumers, one to each in turn. True if there
+        may be others with room behind the HELD_AT_ONCE that had none."""
         messages = self.messages
+        holds: i64 = HELD_AT_ONCE
         left: i64 = messages.at_hand()
         if left > budget:
             left = budget
@@ -264,16 +268,23 @@ class ClassicActor(QueueActor):
                     left -= 1
                 if consumer.room() == 0 or not consumer.fits(messages):
                     self._hold(consumer)
+                    holds -= 1
+                    if holds == 0:
+                        return True
                 continue
             if self.cursor >= len(self.ready):
                 self.cursor = 0
             consumer = self.ready[self.cursor]
             if consumer.room() == 0 or not consumer.fits(messages):
                 self._hold(consumer)
+                holds -= 1
+                if holds == 0:
+                    return True
                 continue
             self._give(consumer)
             left -= 1
             self.cursor += 1
+        return False
 
     def _give_away(self, consumer: Consumer, most: i64) -> i64:
         """Up to `most` messages of a queue without rules, to a consumer that answers none; how many

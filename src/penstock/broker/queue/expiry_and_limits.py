@@ -224,8 +224,8 @@ class ExpiryAndLimits(QueueLimits):
             return
         while actor.ready and records.is_due(self.now_ns):
             before: i64 = records.count
-            self._pump(budget)
-            if records.count == before:
+            has_others = self._pump(budget)
+            if records.count == before and not has_others:
                 return
 
     def held_bytes(self) -> i64:
@@ -234,20 +234,23 @@ class ExpiryAndLimits(QueueLimits):
 
     def give_one(self) -> None:
         if not self.actor.is_paused:
-            self._pump(1)
+            while self._pump(1):
+                pass
 
-    def _pump(self, budget: i64) -> None:
+    def _pump(self, budget: i64) -> bool:
+        """As the actor's."""
         actor = self.actor
         records = self.records
         if records is None or records.lifetimes.uneven_count == 0:
-            actor.pump(budget)
-            return
+            return actor.pump(budget)
         # A dead message may stand behind a living one, so each is looked at as it gets there.
         while budget > 0 and actor.ready:
             if not records.find_live(self.now_ns, DROPS_PER_TURN):
-                return
-            actor.pump(1)
+                return False
+            if actor.pump(1):
+                return True
             budget -= 1
+        return False
 
     def _drop_over(self) -> bool:
         """overflow drop-head; True if there is more to drop."""
@@ -262,8 +265,7 @@ class ExpiryAndLimits(QueueLimits):
                 return False
             if actor.ready and not actor.is_paused:
                 before: i64 = actor.messages.ready_count()
-                self._pump(1)
-                if actor.messages.ready_count() < before:
+                if self._pump(1) or actor.messages.ready_count() < before:
                     continue
             if left == 0:
                 return True
