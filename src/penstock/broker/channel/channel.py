@@ -9,7 +9,7 @@ them is kept. When a publish must wait (parking profiles), methods do not wait b
 A publish that is parked for its queue has been routed, so every method goes past that one; only
 queue.delete, and an end, first hand over what is parked. Routing what waits in front of the channel
 parks what its lot has room for and hands over the rest past closed hops, at most one lane's window
-of messages, and is counted. A tx.commit may have to wait itself (Parking.keeps_commit).
+of messages, and is counted. A tx.commit may have to wait itself (session/piecewise).
 
 A delivery is remembered until it is answered; acknowledging forgets it, requeueing puts it back
 where it was. What consumers of one channel share changes for all of them at once.
@@ -49,7 +49,7 @@ from penstock.protocol.content import EVENT_ACK, Event, Message
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable
 from penstock.routing.search import WORK_OF_ONE
-from penstock.telemetry.answer_times import BASIC_RETURN, AnswerTimes
+from penstock.telemetry.answer_times import BASIC_RETURN, TX_COMMIT, AnswerTimes
 from penstock.telemetry.events import ESCAPE
 
 CROWD: Final = PARKED_METHODS.default
@@ -76,6 +76,10 @@ class Verbs:
     def closing(self, channel: "Channel") -> None:
         """The channel ends, and still has its counts."""
 
+    def keeps_commit(self, channel: "Channel") -> bool:
+        """Whether the tx.commit that is next waits for a hop."""
+        raise NotImplementedError
+
     def goes_past(self, event: Event) -> bool:
         """Whether the method may overtake waiting publishes."""
         raise NotImplementedError
@@ -92,8 +96,7 @@ class ChannelHost(Actor):
         raise NotImplementedError
 
     def stop_behind_parked(self, channel: "Channel") -> bool:
-        """Whether an alarm or a rate limit holds publishes of `channel`; nothing more is read
-        behind them then."""
+        """Whether an alarm or a rate limit holds publishes of `channel`; if so, read no more."""
         raise NotImplementedError
 
     def channel_failed(self, channel: "Channel", fault: ChannelFault) -> None:
@@ -579,8 +582,7 @@ class Channel(LaneReceiver):
         self._unstall()
 
     def force_queue(self, name: str) -> int:
-        """Hand over what is parked for the queue `name`, its hop closed or not; how many publishes
-        stay on the disk."""
+        """Hand over what is parked for the queue `name`; how many publishes stay on the disk."""
         lane = self.publisher.lanes.get(name)
         if lane is None:
             return 0
@@ -631,10 +633,10 @@ class Channel(LaneReceiver):
     # -- methods ---------------------------------------------------------------------------------
 
     def _keeps_commit(self) -> bool:
-        """Whether the next method is a tx.commit that waits for a hop; not in front of an end."""
-        inbox, lanes, last = self.inbox, self.publisher.lanes, self.inbox.methods[-1]
-        is_last = inbox.is_ending or (last.tag == CHANNEL_CLOSE and last.kind != EVENT_ACK)
-        inbox.is_kept = not is_last and self.parking.keeps_commit(inbox.first(), self.gate, lanes)
+        """Whether a tx.commit is next, and waits for a hop."""
+        inbox, event = self.inbox, self.inbox.first()
+        is_commit = event.tag == TX_COMMIT and event.kind != EVENT_ACK
+        inbox.is_kept = is_commit and self.verbs.keeps_commit(self)
         return inbox.is_kept
 
     def _perform(self, event: Event) -> None:
@@ -727,8 +729,7 @@ class Channel(LaneReceiver):
     def settle_all(
         self, deliveries: list[Delivery], action: int, what: str, method_id: int
     ) -> None:
-        """Settle what a method has named: SETTLED_AT_ONCE of them now, the rest in turns. Raises:
-        ConnectionFault 540, see `settle`."""
+        """SETTLED_AT_ONCE of what a method has named, the rest in turns. Raises: as `settle`."""
         if len(deliveries) <= SETTLED_AT_ONCE:
             self.settle(deliveries, action, what, method_id)
             return
@@ -873,8 +874,7 @@ class Channel(LaneReceiver):
         self.parking.clear_entrance()
         self.transaction = None
         self.sink.is_flow_active = False
-        settling = self.settling
-        self.settling = None
+        settling, self.settling = self.settling, None
         if settling is not None:
             self.line.errands.begin(Ending(self, settling))
         if self.table.count > 0:

@@ -26,9 +26,8 @@ from penstock.broker.channel.parked_line import CREDIT as CREDIT
 from penstock.broker.channel.parked_line import NO_LINES, ParkedLine, parked_books, parked_size
 from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.flow.gate import Gate
-from penstock.protocol.content import EVENT_ACK, Event, Message
+from penstock.protocol.content import Message
 from penstock.telemetry.accounting import BlockLedger
-from penstock.telemetry.answer_times import TX_COMMIT
 
 ALARM: Final = "alarm"
 RATE: Final = "rate"
@@ -315,13 +314,10 @@ class Parking:
             self.waits_on = reason
             return
 
-    def keeps_commit(self, event: Event, own: Gate, lanes: dict[str, Lane]) -> bool:
-        """Whether `event` is a tx.commit, and a rule keeps one of `lanes` closed (hop.HELD_*): this
-        channel waits for that then. Such a rule lets go whatever the client does; credit and depth
-        may wait for the settles of the very transaction. own: the gate of the channel, which keeps
-        grants back where hops have no gates of their own."""
-        if event.tag != TX_COMMIT or event.kind == EVENT_ACK:
-            return False
+    def keeps_commit(self, own: Gate, lanes: dict[str, Lane]) -> bool:
+        """Whether a rule keeps one of `lanes` closed (hop.HELD_*): a tx.commit of this channel
+        waits for that. Such a rule lets go whatever the client does. own: the gate of the channel,
+        which keeps grants back where hops have no gates of their own."""
         for lane in lanes.values():
             if lane.held == 0 or lane.sender_gate is own:
                 continue

@@ -8,11 +8,13 @@ from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import TX_BYTES_MAX, TX_MESSAGES_MAX
+from penstock.broker.actors.lane import Lane
 from penstock.protocol.content import Message
 
 ACK: Final = 0
 REQUEUE: Final = 1
 DROP: Final = 2
+WAYS_MOST: Final = 256
 
 
 class Settle:
@@ -27,11 +29,26 @@ class Settle:
 
 
 class Transaction:
-    """What waits, in the order it came. `tags`, `tags_up_to`: what its settles have named."""
+    """What waits, in the order it came. `tags`, `tags_up_to`: what its settles have named;
+    ways: where its publishes go, by the bytes of their methods: how large the first one is, of
+    WAYS_MOST ways;
+    waits_for: the hop that its commit waits for, passed: those that it has waited for."""
 
-    __slots__ = ("bytes", "messages", "settles", "tags", "tags_up_to")
+    __slots__ = (
+        "bytes",
+        "messages",
+        "passed",
+        "settles",
+        "tags",
+        "tags_up_to",
+        "waits_for",
+        "ways",
+    )
 
     def __init__(self) -> None:
+        self.ways: dict[bytes, int] = {}
+        self.waits_for: Lane | None = None
+        self.passed: set[Lane] = set()
         self.messages: list[Message] = []
         self.settles: list[Settle] = []
         self.tags: set[int] = set()
@@ -42,6 +59,9 @@ class Transaction:
         """Keep a publish. Raises: ChannelFault 406 at the bound."""
         self.bytes += len(message.raw)
         self.messages.append(message)
+        method = message.address.method
+        if method not in self.ways and len(self.ways) < WAYS_MOST:
+            self.ways[method] = len(message.raw)
         self._check()
 
     def settle(self, tag: int, is_multiple: bool, action: int) -> None:
@@ -57,7 +77,23 @@ class Transaction:
         """Whether a settle that waits has named `tag`: to name it again is a fault."""
         return tag <= self.tags_up_to or tag in self.tags
 
+    def next_hop(self, closed: list[Lane]) -> Lane | None:
+        """Which of the `closed` hops that its publishes go to the commit waits for. It waits for
+        each once, or it might be closed again while the others are waited for, and so on."""
+        waited = self.waits_for
+        if waited is not None and waited not in closed:
+            self.passed.add(waited)
+            self.waits_for = None
+        for lane in closed:
+            if lane not in self.passed:
+                self.waits_for = lane
+                return lane
+        return None
+
     def clear(self) -> None:
+        self.ways = {}
+        self.waits_for = None
+        self.passed = set()
         self.messages = []
         self.settles = []
         self.tags = set()

@@ -617,8 +617,7 @@ class Connection(ChannelHost):
         self._blame_rate("")
         self.rated = None
         numbers = list(payer.held)
-        # Empty before the reading goes on: nothing waits for this limit any more, and what is
-        # still held waits for a hop or an alarm, behind which the next publish will stop.
+        # Empty before the reading goes on: what is still held waits for a hop or an alarm.
         payer.held.clear()
         for number in numbers:
             channel = self.channels.get(number)
@@ -805,6 +804,7 @@ class Connection(ChannelHost):
         for channel in list(self.channels.values()):
             if channel.identity == holder or (holder == "" and channel.is_stalled):
                 channel.force_now()
+                channel.wake()
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.uncommitted import ReadWaiter
 from penstock.broker.session.declare import Declarations
 from penstock.broker.session.lease_requests import read_lease
+from penstock.broker.session.piecewise import look_at_commits
 from penstock.broker.session.session import Session
 from penstock.broker.vhost.queue_arguments import check_consumer
 from penstock.broker.vhost.vhost import REPLY_TO_NAME
@@ -127,6 +128,8 @@ class Consuming:
         if is_of_lease:
             read_lease(self.session.host.leases, actor, consumer)
         channel.add_consumer(consumer, actor)
+        if len(channel.consumers) == 1:
+            look_at_commits(self.session.connection)
         channel.parking.lot.share()
         # consume-ok first: a delivery for a tag the client does not know yet would be a fault.
         if not q.no_wait:
@@ -195,6 +198,8 @@ class Consuming:
             actor.got_count += 1
             # Prefetch counts deliveries to consumers alone, as in RabbitMQ.
             tag = channel.table.add(message, actor.client, None, actor.messages.position)
+            if channel.table.count == 1:
+                look_at_commits(self.session.connection)
         _send(
             channel,
             m.BasicGetOk(

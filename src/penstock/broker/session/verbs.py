@@ -12,6 +12,7 @@ from penstock.broker.channel.channel import Channel, Verbs
 from penstock.broker.session.audit import note_method
 from penstock.broker.session.consume import Consuming
 from penstock.broker.session.declare import Declarations
+from penstock.broker.session.piecewise import keeps_commit
 from penstock.broker.session.requests import Requests
 from penstock.broker.session.session import Session
 from penstock.protocol import methods as m
@@ -88,6 +89,9 @@ class ChannelVerbs(Verbs):
 
     def closing(self, channel: Channel) -> None:
         self.session.host.counts.channel_gone(channel)
+
+    def keeps_commit(self, channel: Channel) -> bool:
+        return keeps_commit(channel, self.session.connection)
 
     def goes_past(self, event: Event) -> bool:
         return event.kind == EVENT_ACK or int(event.tag) in GOES_PAST
