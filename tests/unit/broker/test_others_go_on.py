@@ -5,9 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.base.errors import ChannelFault
 from penstock.broker.channel.channel import SETTLE_COST
 from penstock.broker.channel.settling import SETTLED_AT_ONCE
 from penstock.broker.queue.classic_actor import FORGOTTEN_AT_ONCE, Forgetting
+from penstock.broker.session.piecewise import PIECE as PUBLISHED_AT_ONCE
 from penstock.broker.transaction.commit import PIECE
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
@@ -297,3 +299,80 @@ def test_very_many_deliveries_of_a_channel_that_ends_go_back_in_pieces(is_channe
 
     assert yard.pings(is_over) >= MANY // SETTLED_AT_ONCE // TURNS
     assert len(yard.ready("a")) == MANY and yard.actor("a").unacked_count == 0
+
+
+# -- a channel's own transaction -----------------------------------------------------------------
+
+
+class Committer:
+    """A client whose transaction publishes MANY messages to `a`, and settles MANY of `b`."""
+
+    def __init__(self, yard: Yard) -> None:
+        yard.fill("b")
+        self.peer = yard.connect("committer")
+        self.peer.say(1, m.TxSelect(), m.BasicConsume("b", "t"))
+        assert len(self.peer.heard()) == MANY + 2
+        for _ in range(MANY // 512):
+            self.peer.send(*(publish(1, "", "a", b"x", PERSISTENT) for _ in range(512)))
+        self.peer.say(1, m.BasicCancel("t"), m.BasicAck(MANY // 2, True))
+        for tag in range(MANY // 2 + 1, MANY // 2 + 301):
+            self.peer.say(1, m.BasicAck(tag, False))
+        self.peer.say(1, m.BasicAck(MANY, True))
+        self.peer.heard()
+
+    def commit(self) -> None:
+        """It commits, and the bytes of its next transaction are there as well."""
+        behind = publish(1, "", "a", b"next", PERSISTENT) + method_frame(1, m.BasicGet("b"))
+        self.peer.connection.receive(method_frame(1, m.TxCommit()) + behind)
+
+
+def test_a_large_commit_of_a_channel_is_done_in_pieces() -> None:
+    """What the client asks behind it is answered behind it."""
+    yard = Yard()
+    committer = Committer(yard)
+    committer.commit()
+    heard: list[m.Method] = []
+
+    def is_over() -> bool:
+        yard.check()
+        heard.extend(one.method for one in committer.peer.heard())
+        return len(heard) == 2
+
+    pieces = MANY // PUBLISHED_AT_ONCE + MANY // SETTLED_AT_ONCE
+    assert yard.pings(is_over) >= pieces // TURNS
+    assert {type(one) for one in heard} == {m.TxCommitOk, m.BasicGetEmpty}
+    assert yard.ready("a") == [b"x"] * MANY and yard.actor("b").unacked_count == 0
+    yard.later(1_100_000_000)
+    yard.write()
+    assert len(yard.found()["a"]) == MANY and yard.found()["b"] == []
+    yard.settle()
+
+
+@pytest.mark.parametrize("end", ["lost", "close", "timeout", "fault"])
+@pytest.mark.parametrize("is_settling", [False, True])
+def test_a_commit_that_has_begun_is_not_divided(end: str, is_settling: bool) -> None:
+    yard = Yard()
+    committer = Committer(yard)
+    connection = committer.peer.connection
+    channel = connection.channels[1]
+    a, b = yard.actor("a"), yard.actor("b")
+    committer.commit()
+    if is_settling:
+        yard.step_until(lambda: 0 < b.unacked_count < MANY)
+    else:
+        yard.step_until(lambda: 0 < a.messages.ready_count() < MANY)
+    if end == "lost":
+        yard.broker.lost(connection)
+    elif end == "close":
+        connection.receive(method_frame(0, m.ConnectionClose(200, "", 0, 0)))
+    elif end == "timeout":
+        connection.verbs.close_channel(connection, channel, ChannelFault(406, "too late"))
+    else:
+        connection.receive(b"\x07" * 8)
+    yard.run()
+    assert yard.ready("a") == [b"x"] * MANY, "all of it, and nothing of the next one"
+    assert yard.ready("b") == [] and b.unacked_count == 0
+    yard.later(1_100_000_000)
+    yard.write()
+    assert len(yard.found()["a"]) == MANY and yard.found()["b"] == []
+    yard.settle()

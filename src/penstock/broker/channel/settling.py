@@ -17,9 +17,10 @@ class Settling:
     """Deliveries that one settle has named, all of them no longer in the table.
 
     left: the oldest last; action: ACK, REQUEUE, DROP or GIVE_BACK; what, method_id: the method, for
-    streams, which take nothing back."""
+    streams, which take nothing back; is_again: the method is not over with them, and is performed
+    again then."""
 
-    __slots__ = ("action", "left", "method_id", "what")
+    __slots__ = ("action", "is_again", "left", "method_id", "what")
 
     def __init__(self, deliveries: list[Delivery], action: int, what: str, method_id: int) -> None:
         deliveries.reverse()
@@ -27,6 +28,7 @@ class Settling:
         self.action = action
         self.what = what
         self.method_id = method_id
+        self.is_again = False
 
     def next(self) -> list[Delivery]:
         """The oldest ones, oldest first."""

@@ -28,14 +28,50 @@ class Settle:
         self.action = action
 
 
+class Committing:
+    """A tx.commit that has begun: its publishes, then its settles. messages, settles: all of them;
+    published, settled: how many of them are done."""
+
+    __slots__ = ("messages", "published", "settled", "settles")
+
+    def __init__(self, messages: list[Message], settles: list[Settle]) -> None:
+        self.messages = messages
+        self.settles = settles
+        self.published = 0
+        self.settled = 0
+
+    def next_message(self) -> Message | None:
+        """The next publish; None when there are only settles left."""
+        if self.published == len(self.messages):
+            return None
+        self.published += 1
+        return self.messages[self.published - 1]
+
+    def next_settle(self) -> Settle | None:
+        """The next settle; None when there is none."""
+        if self.settled == len(self.settles):
+            return None
+        self.settled += 1
+        return self.settles[self.settled - 1]
+
+    def give_up(self) -> None:
+        """Do nothing more of it."""
+        self.published = len(self.messages)
+        self.settled = len(self.settles)
+
+    def has_more(self) -> bool:
+        return self.published < len(self.messages) or self.settled < len(self.settles)
+
+
 class Transaction:
     """What waits, in the order it came. `tags`, `tags_up_to`: what its settles have named;
-    ways: where its publishes go, by the bytes of their methods: how large the first one is, of
-    WAYS_MOST ways;
+    committing: the commit of what came before, while that is done piece by piece; ways: where its
+    publishes go, by the bytes of their methods: how large the first one is, of WAYS_MOST ways;
     waits_for: the hop that its commit waits for, passed: those that it has waited for."""
 
     __slots__ = (
         "bytes",
+        "committing",
         "messages",
         "passed",
         "settles",
@@ -46,6 +82,7 @@ class Transaction:
     )
 
     def __init__(self) -> None:
+        self.committing: Committing | None = None
         self.ways: dict[bytes, int] = {}
         self.waits_for: Lane | None = None
         self.passed: set[Lane] = set()
@@ -76,6 +113,17 @@ class Transaction:
     def is_settled(self, tag: int) -> bool:
         """Whether a settle that waits has named `tag`: to name it again is a fault."""
         return tag <= self.tags_up_to or tag in self.tags
+
+    def begin_commit(self) -> Committing:
+        """All of it is committed from now on; what comes next is another transaction."""
+        committing = Committing(self.messages, self.settles)
+        self.committing = committing
+        self.clear()
+        return committing
+
+    def has_begun(self) -> bool:
+        """Whether a commit has begun, and is not done."""
+        return self.committing is not None
 
     def next_hop(self, closed: list[Lane]) -> Lane | None:
         """Which of the `closed` hops that its publishes go to the commit waits for. It waits for

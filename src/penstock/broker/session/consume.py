@@ -7,20 +7,28 @@ whose messages all wait for the store until it has answered for them. What came 
 channel waits with it, so answers keep their order; publishes go on.
 """
 
+from itertools import islice
+
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import CONSUMERS_PER_CHANNEL
+from penstock.broker.actors.cleanup import QUEUE_UNITS
 from penstock.broker.actors.confirms import Commits
 from penstock.broker.channel.channel import Channel
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.settling import unknown_tag
-from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Settle, Transaction
+from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Transaction
 from penstock.broker.lease.lease_actor import LeaseReads
 from penstock.broker.lease.lease_manager import GROUP_ARGUMENT
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.uncommitted import ReadWaiter
 from penstock.broker.session.declare import Declarations
 from penstock.broker.session.lease_requests import read_lease
-from penstock.broker.session.piecewise import look_at_commits
+from penstock.broker.session.piecewise import (
+    REFUSING,
+    commit_some,
+    look_at_commits,
+    perform_again,
+)
 from penstock.broker.session.session import Session
 from penstock.broker.vhost.queue_arguments import check_consumer
 from penstock.broker.vhost.vhost import REPLY_TO_NAME
@@ -30,7 +38,6 @@ from penstock.protocol.methods.codec import method_frame
 from penstock.queues.consumers import Consumer
 from penstock.telemetry.answer_times import TX_COMMIT
 
-REFUSING = "basic.nack and basic.reject"
 PRIORITY_MAX = (1 << 62) - 1
 """Of a consumer, either way: compiled code counts in 64 bits."""
 
@@ -174,6 +181,18 @@ class Consuming:
         if actor.auto_delete and actor.had_consumers and not actor.consumers:
             self.session.vhost.remove_queue(actor)
 
+    def remove_some(self, channel: Channel, left: int) -> int:
+        """Take consumers away, the oldest first, as far as `left` units go, see actors/cleanup; the
+        units that are left."""
+        for tag in list(islice(channel.consumers, max(0, left))):
+            if left <= 0:
+                break
+            actor = channel.queues_of.get(tag)
+            ends = actor is not None and actor.auto_delete and len(actor.consumers) == 1
+            self.remove(channel, tag)
+            left -= QUEUE_UNITS if ends else 1
+        return left
+
     def get(self, channel: Channel, q: m.BasicGet) -> m.Method | None:
         actor = self.declarations.readable(int(channel.number), q.queue, 60, 70)
         if actor.exclusive_consumer is not None:
@@ -306,14 +325,11 @@ class Consuming:
 
     def tx_commit(self, channel: Channel) -> m.Method | None:
         transaction = _transaction(channel, 20)
-        messages, settles = transaction.messages, transaction.settles
-        transaction.clear()
-        publisher = channel.publisher
-        for message in messages:
-            publisher.publish(message, True)
-        for settle in settles:
-            _settle_up_to(channel, settle)
-        confirms = publisher.confirms
+        if commit_some(channel, transaction.committing or transaction.begin_commit()):
+            perform_again(channel)
+            return None
+        transaction.committing = None
+        confirms = channel.publisher.confirms
         assert confirms is not None and confirms.commits is not None, "tx.select has made them"
         confirms.commits.lasts.append(int(confirms.next_sequence) - 1)
         # The answer is written like confirms: when all that was published is as safe as those.
@@ -358,16 +374,6 @@ def apply_settle(
     if delivery is None:
         raise unknown_tag(tag, method_id)
     channel.settle([delivery], action, REFUSING, 120)
-
-
-def _settle_up_to(channel: Channel, settle: Settle) -> None:
-    """Do what a settle of a transaction says; its tag was checked when it came."""
-    if not settle.is_multiple:
-        delivery = channel.table.take(settle.tag)
-        assert delivery is not None, "because basic.recover leaves it alone"
-        channel.settle([delivery], settle.action, REFUSING, 120)
-    elif settle.tag > 0:
-        channel.settle(channel.table.take_up_to(settle.tag), settle.action, REFUSING, 120)
 
 
 def _in_exclusive_use(actor: QueueActor, method_id: int) -> ChannelFault:

@@ -1,7 +1,8 @@
 """The end of a connection in batches: its consumers, its deliveries, its channels, its queues.
 
-Consumers go first, so that nothing is delivered to a channel that ends; unanswered deliveries go
-back to their places oldest first, as they would in one piece; exclusive queues go last.
+What is left of a commit that has begun comes first. Then consumers go, so that nothing is delivered
+to a channel that ends; unanswered deliveries go back to their places oldest first, as they would in
+one piece; exclusive queues go last.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from penstock.broker.actors.actor import Errand
 from penstock.broker.actors.cleanup import BATCH, QUEUE_UNITS
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
+from penstock.broker.session.piecewise import end_commit
 from penstock.broker.session.verbs import ChannelVerbs
 from penstock.broker.vhost.vhost import VirtualHost
 
@@ -55,13 +57,10 @@ class Teardown(Errand):
         """End `channel` as far as `left` units go; the units that are left."""
         verbs = self.verbs
         if verbs is not None:
-            for tag in list(channel.consumers):
-                if left <= 0:
-                    return left
-                actor = channel.queues_of.get(tag)
-                ends = actor is not None and actor.auto_delete and len(actor.consumers) == 1
-                verbs.consuming.remove(channel, tag)
-                left -= QUEUE_UNITS if ends else 1
+            left = end_commit(channel, left)
+            left = verbs.consuming.remove_some(channel, left)
+            if left <= 0:
+                return left
         while channel.table.count > BATCH:
             if left <= 0:
                 return left

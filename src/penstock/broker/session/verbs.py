@@ -8,11 +8,13 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from penstock.base.errors import ChannelFault, ConnectionFault
+from penstock.broker.actors.actor import Errand
+from penstock.broker.actors.cleanup import BATCH
 from penstock.broker.channel.channel import Channel, Verbs
 from penstock.broker.session.audit import note_method
 from penstock.broker.session.consume import Consuming
 from penstock.broker.session.declare import Declarations
-from penstock.broker.session.piecewise import keeps_commit
+from penstock.broker.session.piecewise import PIECE, end_commit, keeps_commit, perform_again
 from penstock.broker.session.requests import Requests
 from penstock.broker.session.session import Session
 from penstock.protocol import methods as m
@@ -40,6 +42,22 @@ GOES_PAST = frozenset(
         m.QueueDeclare,
     )
 )
+
+WITHOUT_BOUND: Final = 1 << 40
+
+
+class LastConsumers(Errand):
+    """Those of a channel that ends, which is not given anything any more."""
+
+    __slots__ = ("channel", "consuming")
+
+    def __init__(self, consuming: Consuming, channel: Channel) -> None:
+        self.consuming = consuming
+        self.channel = channel
+
+    def step(self) -> bool:
+        self.consuming.remove_some(self.channel, BATCH)
+        return len(self.channel.consumers) > 0
 
 
 class ChannelVerbs(Verbs):
@@ -72,7 +90,8 @@ class ChannelVerbs(Verbs):
         session = self.session
         name = session.connection.name
         note_method(session.host.audit, session.user, name, session.vhost.name, method, last)
-        if channel.inbox.is_parked and channel.settling is None:
+        settling = channel.settling
+        if channel.inbox.is_parked and (settling is None or settling.is_again):
             channel.note_request(channel.inbox.arrived)
             channel.times.is_asked = True
             channel.inbox.put_first(event)
@@ -88,6 +107,7 @@ class ChannelVerbs(Verbs):
         channel.output.mark()
 
     def closing(self, channel: Channel) -> None:
+        end_commit(channel, WITHOUT_BOUND)
         self.session.host.counts.channel_gone(channel)
 
     def keeps_commit(self, channel: Channel) -> bool:
@@ -116,14 +136,21 @@ class ChannelVerbs(Verbs):
         return None
 
     def close(self, channel: Channel, q: m.ChannelClose) -> m.Method | None:
+        """Answered when its consumers have gone: who has the answer finds their queues without."""
+        channel.sink.is_flow_active = False
+        self.consuming.remove_some(channel, PIECE)
+        if channel.consumers:
+            perform_again(channel)
+            return None
         self.release(channel)
         self.session.connection.remove_channel(channel)
         return cast(m.Method, m.ChannelCloseOk())
 
     def release(self, channel: Channel) -> None:
-        """Consumers of a channel that ends go first, so that nothing is delivered to it again."""
-        for tag in list(channel.consumers):
-            self.consuming.remove(channel, tag)
+        """Consumers of a channel that ends go first, those of very many in turns; nothing is
+        delivered to it again."""
+        channel.sink.is_flow_active = False
+        self.session.host.cleanup.begin(LastConsumers(self.consuming, channel))
         self.declarations.last_queue.pop(int(channel.number), None)
         self.requests.release(int(channel.number))
 

@@ -3,10 +3,14 @@
 
 from itertools import pairwise
 
+import pytest
+
 from penstock.broker.actors.actor import Errand
 from penstock.broker.actors.cleanup import BATCH, Cleanup
+from penstock.broker.queue.classic_actor import HELD_AT_ONCE
 from penstock.protocol import methods as m
-from tests.unit.broker.peer import Bed, Peer, publish
+from penstock.protocol.methods.codec import method_frame
+from tests.unit.broker.peer import Bed, Peer, TickingClock, publish
 
 
 class Counting(Errand):
@@ -118,3 +122,96 @@ def test_connection_close_is_answered_when_all_is_put_away(bed: Bed) -> None:
     heard = peer.heard()
     assert isinstance(heard[-1].method, m.ConnectionCloseOk)
     assert not queue.consumers
+
+
+# -- the end of a channel ------------------------------------------------------------------------
+
+
+def ended_in_turns(bed: Bed, peer: Peer, last: m.Method) -> list[int]:
+    """How many consumers `q` has after each actor's turn, from `last` on until nothing is ready."""
+    queue = bed.actor("q")
+    peer.connection.receive(method_frame(1, last))
+    counts = [len(queue.consumers)]
+    scheduler = bed.broker.scheduler
+    while scheduler.ready:
+        actor = scheduler.ready.pop(0)
+        actor.is_ready = False
+        if actor.is_alive and actor.turn(1024):
+            actor.wake()
+        counts.append(len(queue.consumers))
+    scheduler.run(0)
+    return counts
+
+
+CLOSE = m.ChannelClose(200, "bye", 0, 0)
+FAULT = m.BasicAck(1 << 40, False)
+MANY = 24 * BATCH
+
+
+@pytest.mark.parametrize("last", [CLOSE, FAULT], ids=["close", "fault"])
+def test_very_many_consumers_of_a_channel_go_between_others_turns(bed: Bed, last: m.Method) -> None:
+    peer = crowd(bed, MANY, 0)
+    peer.heard()
+    other = bed.connect("other")
+    other.connection.receive(publish(1, "", "q", b"x"))
+    counts = ended_in_turns(bed, peer, last)
+    assert max(before - after for before, after in pairwise(counts)) <= 1024
+    assert counts[-1] == 0
+    bed.run()
+    queue = bed.actor("q")
+    assert queue.messages.ready_count() == 1 and queue.unacked_count == 0, "it was given nothing"
+    peer.one(m.ChannelCloseOk if last is CLOSE else m.ChannelClose)
+    peer.hang_up()
+    bed.settle()
+
+
+def test_a_close_is_answered_when_the_consumers_are_gone(bed: Bed) -> None:
+    peer = crowd(bed, MANY, 0)
+    peer.heard()
+    queue = bed.actor("q")
+    bed.broker.scheduler.clock = TickingClock()
+    peer.connection.receive(method_frame(1, CLOSE))
+    heard = peer.heard()
+    while not heard:
+        assert len(queue.consumers) > 0
+        bed.broker.scheduler.run(1)
+        heard = peer.heard()
+    assert isinstance(heard[0].method, m.ChannelCloseOk) and not queue.consumers
+    peer.call(1, m.ChannelOpen(), m.ChannelOpenOk)
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_connection_may_end_while_a_channel_of_it_does(bed: Bed, is_lost: bool) -> None:
+    peer = crowd(bed, MANY, 0)
+    queue = bed.actor("q")
+    scheduler = bed.broker.scheduler
+    scheduler.clock = TickingClock()
+    peer.connection.receive(method_frame(1, CLOSE if is_lost else FAULT))
+    while len(queue.consumers) == MANY:
+        scheduler.run(1)
+    assert queue.consumers
+    lose(peer)
+    bed.settle()
+    assert not queue.consumers and not bed.broker.connections
+
+
+def test_consumers_without_room_are_looked_at_in_turns(bed: Bed) -> None:
+    """Their client has stopped its deliveries, and somebody publishes."""
+    peer = crowd(bed, 3 * HELD_AT_ONCE, 0)
+    peer.say(1, m.ChannelFlow(False))
+    other = bed.connect("other")
+    late = bed.connect("late")
+    late.say(1, m.BasicConsume("q", "late"))
+    queue = bed.actor("q")
+    other.connection.receive(publish(1, "", "q", b"x"))
+    counts = [len(queue.ready)]
+    scheduler = bed.broker.scheduler
+    while scheduler.ready:
+        actor = scheduler.ready.pop(0)
+        actor.is_ready = False
+        if actor.is_alive and actor.turn(1024):
+            actor.wake()
+        counts.append(len(queue.ready))
+    assert max(before - after for before, after in pairwise(counts)) <= HELD_AT_ONCE
+    bed.run()
+    assert [one.tag for one in queue.ready] == ["late"] and queue.unacked_count == 1
