@@ -380,6 +380,9 @@ STORE_TABLE_CACHE_BYTES: Final = Limit(8_388_608, 0, 1_073_741_824,
 STORE_COPY_BYTES: Final = Limit(262_144, 1024, 16_777_216,
     "bytes copied at a time while a segment is compacted", PACE, "storage/log/compaction",
     "the rest is copied in the next slices")
+STORE_COPY_RECORDS: Final = Limit(500, 1, 1_000_000,
+    "messages copied at a time while a segment is compacted", PACE, "storage/log/compaction",
+    "the rest is copied in the next slices")
 STORE_READ_PATIENCE_MS: Final = Limit(60_000, 0, 86_400_000,
     "milliseconds for which a read that fails with EIO is tried again", GUARD,
     "broker/paging/read_again",

@@ -10,7 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.base.limits import STORE_COPY_BYTES
+from penstock.base.limits import STORE_COPY_BYTES, STORE_COPY_RECORDS
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.segment import Run, Segment
 from penstock.storage.layout.stored import Stored
@@ -19,6 +19,7 @@ from penstock.storage.log.log import MessageLog
 from penstock.storage.log.reading import Found, ReadJob, Stretch
 
 COPY_BYTES: Final = STORE_COPY_BYTES.default
+COPY_RECORDS: Final = STORE_COPY_RECORDS.default
 ROLL_BYTES: Final = 1_048_576
 """An active segment of more than this is closed when it is worth compacting."""
 SMALL_COUNT_MAX: Final = 8
@@ -111,9 +112,9 @@ class Compactor:
             segment.seen_end = segment.end
         return job
 
-    def plan(self, bytes_max: int = COPY_BYTES) -> CopyJob | None:
-        """A job that reads the next slice, about `bytes_max`; None when there is nothing to do now.
-        Give it to `copy` when it has been run."""
+    def plan(self, bytes_max: int = COPY_BYTES, records_max: int = COPY_RECORDS) -> CopyJob | None:
+        """A job that reads the next slice, about `bytes_max` and no more than `records_max`
+        messages; None when there is nothing to do now. Give it to `copy` when it has been run."""
         if self.is_reading:
             return None
         copying = self.copying
@@ -129,7 +130,7 @@ class Compactor:
         if copying is None:
             return None
         self.is_reading = True
-        return self._slice(copying, bytes_max)
+        return self._slice(copying, bytes_max, records_max)
 
     def _begin(self) -> Copying | None:
         segment = self._choose()
@@ -179,11 +180,12 @@ class Compactor:
         self.wants_look = True
         return False
 
-    def _slice(self, copying: Copying, bytes_max: i64) -> CopyJob:
+    def _slice(self, copying: Copying, bytes_max: i64, records_max: i64) -> CopyJob:
         job = CopyJob()
         log = self.log
         left: i64 = bytes_max
-        while left > 0 and copying.runs:
+        records: i64 = records_max
+        while left > 0 and records > 0 and copying.runs:
             run = copying.runs[-1]
             index = log.queues.get(int(run.table.queue_id))
             at = run.next_live(copying.position) if index is not None else i64(-1)
@@ -195,9 +197,10 @@ class Compactor:
             read = ReadJob(log.handles, log.cache, index, WITHOUT_BOUND)
             stretch = Stretch(run.table)
             average: i64 = run.table.record_bytes // run.table.count + 1
-            while left > 0 and 0 <= at <= run.last:
+            while left > 0 and records > 0 and 0 <= at <= run.last:
                 stretch.positions.append(int(at))
                 left -= average
+                records -= 1
                 at = run.next_live(at + 1)
             copying.position = i64(stretch.positions[-1]) + 1
             read.stretches.append(stretch)

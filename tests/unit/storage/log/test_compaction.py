@@ -1,5 +1,6 @@
 """Compaction: what counts is copied, what does not goes, whatever happens meanwhile."""
 
+from penstock.base.limits import STORE_COPY_RECORDS
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
 from penstock.storage.layout.segment import Run
@@ -294,3 +295,26 @@ def test_what_a_slow_queue_of_several_has_left_is_copied() -> None:
     assert positions(read(log, log.open_queue(2))) == list(range(6, 61, 6))
     again = recover(SimDisk(disk.contents()), Dice(3), 2048, {1, 2})
     assert positions(read(again.log, again.queues[2])) == list(range(6, 61, 6))
+
+
+def test_a_slice_of_small_messages_is_bounded_by_their_number() -> None:
+    log = fresh(SimDisk(), 1 << 20)
+    index = log.open_queue(1)
+    fill(log, index, 5000)
+    flush(log)
+    for position in range(1, 5001):
+        if position % 2 or position % 5 == 0:
+            log.settle(index, position)
+    log.close_active()
+    flush(log)
+    compactor, slices = Compactor(log), 0
+    while (job := compactor.plan()) is not None or log.has_work():
+        if job is not None:
+            count = sum(len(one.positions) for read in job.reads for one in read.stretches)
+            slices += count > 0
+            assert count <= STORE_COPY_RECORDS.default
+            job.run()
+            compactor.copy(job)
+        flush(log, must_sync=False)
+    assert slices == 2000 // STORE_COPY_RECORDS.default
+    assert len(positions(read(log, index, 1, 5000))) == 2000
