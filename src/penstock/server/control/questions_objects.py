@@ -7,7 +7,7 @@ are what the management process shows, which sorts them as it is asked to.
 
 import resource
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
@@ -78,37 +78,43 @@ def _wire(broker: Broker, connection: Connection) -> Row:
     return row
 
 
-def _connections(request: Request) -> Iterator[Connection]:
-    """Those asked for: of a virtual host, of a user, of a name, or all."""
-    broker = request.broker
-    vhost, user, name = request.vhost(), request.text("user"), request.text("name")
+def _connections(request: Request) -> Steps[Iterable[Connection | None]]:
+    """Those asked for: of a virtual host, of a user, of a name, or all. None is in the place of one
+    that is not meant, so that a step ends among those, too."""
+    name = request.text("name")
     if name != "":
-        yield find_connection(broker, name)
-        return
+        return [(yield from find_connection(request.broker, name))]
+    return _meant(request.broker, request.vhost(), request.text("user"))
+
+
+def _meant(broker: Broker, vhost: str, user: str) -> Iterator[Connection | None]:
     for connection in list(broker.connections.values()):
         negotiator = broker.negotiators.get(connection.name)
         session = None if negotiator is None else negotiator.session
-        if vhost != "" and (session is None or session.vhost.name != vhost):
-            continue
-        if user != "" and (session is None or session.user != user):
-            continue
-        yield connection
+        is_meant = vhost == "" or (session is not None and session.vhost.name == vhost)
+        is_meant = is_meant and (user == "" or (session is not None and session.user == user))
+        yield connection if is_meant else None
 
 
-def find_connection(broker: Broker, name: str) -> Connection:
-    """By its address, as RabbitMQ writes it, or by what its client called it.
+def find_connection(broker: Broker, name: str) -> Steps[Connection]:
+    """By its address, as RabbitMQ writes it, or by what its client called it. In steps.
 
     Raises: OperatorError."""
     found = broker.connections.get(name.partition(" -> ")[0])
-    if found is None:
-        named = [one for one in broker.connections.values() if _given_name(broker, one) == name]
-        if len(named) > 1:
-            addresses = ", ".join(sorted(one.name for one in named)[:5])
-            raise OperatorError(f"{len(named)} connections are called '{name}': {addresses}")
-        found = named[0] if named else None
-    if found is None:
+    if found is not None:
+        return found
+    named: list[Connection] = []
+    for looked, connection in enumerate(list(broker.connections.values()), 1):
+        if looked % STEP_OFFERS == 0:
+            yield 0.0
+        if _given_name(broker, connection) == name:
+            named.append(connection)
+    if not named:
         raise OperatorError(f"no connection '{name}'; `penstock connections` lists them")
-    return found
+    if len(named) > 1:
+        addresses = ", ".join(sorted(one.name for one in named)[:5])
+        raise OperatorError(f"{len(named)} connections are called '{name}': {addresses}")
+    return named[0]
 
 
 def _given_name(broker: Broker, connection: Connection) -> object:
@@ -119,9 +125,10 @@ def _given_name(broker: Broker, connection: Connection) -> object:
 def connections(request: Request) -> Steps[dict[str, object]]:
     """A page of connections, in steps."""
     broker, windows, pager = request.broker, request.history.finding(WINDOW_S), request.pager()
-    for connection in _connections(request):
-        pager.offer((connection.name,), connection)
-        if pager.total % STEP_OFFERS == 0:
+    for looked, one in enumerate((yield from _connections(request)), 1):
+        if one is not None:
+            pager.offer((one.name,), one)
+        if looked % STEP_OFFERS == 0:
             yield 0.0
     found: list[Row] = []
     for connection in pager.rows():
@@ -134,9 +141,13 @@ def connections(request: Request) -> Steps[dict[str, object]]:
 def channels(request: Request) -> Steps[dict[str, object]]:
     """A page of channels, in steps; of one connection by its `name`."""
     broker, windows, pager = request.broker, request.history.finding(WINDOW_S), request.pager()
-    for connection in _connections(request):
-        for channel in list(connection.channels.values()):
-            pager.offer((connection.name, int(channel.number)), (connection, channel))
+    for looked, one in enumerate((yield from _connections(request)), 1):
+        if looked % STEP_OFFERS == 0:
+            yield 0.0
+        if one is None:
+            continue
+        for channel in list(one.channels.values()):
+            pager.offer((one.name, int(channel.number)), (one, channel))
             if pager.total % STEP_OFFERS == 0:
                 yield 0.0
     found: list[Row] = []
@@ -326,10 +337,10 @@ def vhosts(request: Request) -> dict[str, object]:
 # -- closing -------------------------------------------------------------------------------------
 
 
-def close_connection(request: Request) -> dict[str, object]:
-    """Close one connection, with 320 and the reason that is given."""
+def close_connection(request: Request) -> Steps[dict[str, object]]:
+    """Close one connection, with 320 and the reason that is given. In steps."""
     broker = request.broker
-    connection = find_connection(broker, request.text("name"))
+    connection = yield from find_connection(broker, request.text("name"))
     reason = request.text("reason", "closed by an operator")
     negotiator = broker.negotiators.get(connection.name)
     if negotiator is not None:

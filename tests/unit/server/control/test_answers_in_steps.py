@@ -12,6 +12,8 @@ import pytest
 from penstock.base.steps import whole
 from penstock.broker.broker import Broker
 from penstock.explain.asking import Question, answering
+from penstock.protocol import methods as m
+from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.routing.factory import make_exchange
 from penstock.server.control.control_socket import json_steps
 from penstock.server.control.questions_node import FILES, STEP_FILES, entries_in, open_files
@@ -19,7 +21,7 @@ from penstock.server.control.questions_objects import STEP_OFFERS, STEP_ROWS
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import NS_PER_S, ActorSnapshot
 from penstock.telemetry.window import STEP_WINDOWS
-from tests.unit.broker.peer import Bed
+from tests.unit.broker.peer import Bed, Peer, PeerOutput, PeerShell, start_ok
 from tests.unit.server.control.asked import questions
 
 COUNT = 2_000
@@ -140,3 +142,33 @@ def test_files_of_very_many_connections_are_not_listed_in_one_go(tmp_path: Path)
     finally:
         for one in held:
             os.close(one)
+
+
+@pytest.mark.parametrize("listing", ["connections", "channels"])
+@pytest.mark.parametrize(
+    "meant", [{}, {"user": "nobody"}, {"vhost": "/"}, {"name": "the only one"}], ids=str
+)
+def test_connections_that_are_not_meant_are_passed_over_in_steps(
+    listing: str, meant: dict[str, object]
+) -> None:
+    bed = Bed()
+    for number in range(10 * STEP_OFFERS):
+        output = PeerOutput(bed.broker.scheduler.outputs, 1 << 20)
+        bed.broker.accept("127.0.0.1", f"127.0.0.1:{number}", output, PeerShell(output))
+    peer = Peer(bed, "127.0.0.1:last")
+    peer.send(PROTOCOL_HEADER)
+    peer.say(0, start_ok(name="the only one"), m.ConnectionTuneOk(9, 131_072, 0))
+    peer.say(0, m.ConnectionOpen("/"))
+    peer.say(1, m.ChannelOpen())
+    steps: Any = questions(bed.broker).answer({"op": "objects", "do": listing, "limit": 1, **meant})
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer = end.value
+            break
+        count += 1
+    assert count >= 10
+    is_all = not meant and listing == "connections"
+    assert answer["total"] == (10 * STEP_OFFERS + 1 if is_all else "user" not in meant)
