@@ -478,9 +478,11 @@ class PriorityQueue(ClassicQueue):
             level.arrivals = Arrivals(level.arrivals.most)
             self._sum(level)
         if self.last is not None:
-            self.last.by_key.clear()
+            purged.tables.append(self.last.by_key)
+            self.last.by_key = {}
         if self.keys is not None:
-            self.keys.forget_but(self.out)
+            purged.tables += (self.keys.known, self.keys.keys)
+            self.keys = self.keys.of(self.out)
         self.top = 0
         self.count = 0
         self.lifetimes.uneven_count = 0

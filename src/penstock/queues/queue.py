@@ -7,7 +7,7 @@ A message on the disk is named by its position in a log; what stands for it in m
 what has to be saved or read, and is given what was read.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -113,15 +113,17 @@ class Purged:
     stays with their causes until then, because so long they are in memory.
 
     count: of messages, those of which memory knows nothing too; messages, entries: those it does
-    know; bytes: what these still cost, above 0 while there are any."""
+    know; bytes: what these still cost, above 0 while there are any; tables: what rules kept of them
+    beside, which costs nobody anything."""
 
-    __slots__ = ("bytes", "count", "entries", "messages")
+    __slots__ = ("bytes", "count", "entries", "messages", "tables")
 
     def __init__(self, count: int, bytes_: i64) -> None:
         self.count = count
         self.bytes: i64 = bytes_
         self.messages: list[list[Message] | PackedMessages] = []
         self.entries: list[list[Returned]] = []
+        self.tables: list[dict[Any, Any]] = []
 
     def forget(self, most: i64) -> list[Message]:
         """Up to `most`, which are repaid to their causes; none when there are no others."""
@@ -133,6 +135,18 @@ class Purged:
             self.bytes -= size
             message.origin.unstore(1, size)
         return some
+
+    def forget_rows(self, most: i64) -> bool:
+        """Up to `most` rows of the tables; True if there are more."""
+        while self.tables:
+            table = self.tables[-1]
+            while table:
+                if most == 0:
+                    return True
+                table.popitem()
+                most -= 1
+            self.tables.pop()
+        return False
 
     def _take(self, most: i64) -> list[Message]:
         while self.messages:

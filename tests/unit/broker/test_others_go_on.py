@@ -2,6 +2,7 @@
 its message comes back meanwhile, on a clock that gives every turn to one actor."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -16,7 +17,7 @@ from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table
 from penstock.simulation.laws.ledger_checks import LedgerLaws
 from tests.unit.broker.commit_bed import PERSISTENT, CommitBed, answer, ask, closed, refusal
-from tests.unit.broker.peer import TickingClock, publish
+from tests.unit.broker.peer import TickingClock, headers_property, publish
 
 MANY = 8 * SETTLED_AT_ONCE
 TURNS = 4
@@ -375,4 +376,36 @@ def test_a_commit_that_has_begun_is_not_divided(end: str, is_settling: bool) -> 
     yard.later(1_100_000_000)
     yard.write()
     assert len(yard.found()["a"]) == MANY and yard.found()["b"] == []
+    yard.settle()
+
+
+# -- keys ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", [m.QueuePurge, m.QueueDelete])
+@pytest.mark.parametrize(
+    ("arguments", "tables"),
+    [({"x-message-deduplication": True}, 2), ({"x-last-value-key": "k"}, 1)],
+    ids=["deduplication", "last values"],
+)
+def test_keys_of_a_long_queue_are_forgotten_in_pieces(
+    arguments: Table, tables: int, end: Callable[[str], m.QueuePurge | m.QueueDelete]
+) -> None:
+    yard = Yard()
+    yard.admin.call(1, m.QueueDeclare("keys", arguments=arguments), m.QueueDeclareOk)
+    for number in range(MANY):
+        headers: Table = {"x-deduplication-header": str(number), "k": str(number)}
+        yard.worker.send(publish(1, "", "keys", b"x", headers_property(headers)))
+    assert yard.actor("keys").messages.ready_count() == MANY
+    yard.admin.connection.receive(method_frame(1, end("keys")))
+    yard.step_until(lambda: len(yard.broker.cleanup.errands) > 0)
+    (errand,) = yard.broker.cleanup.errands
+    assert isinstance(errand, Forgetting)
+    rows = [sum(len(table) for table in errand.purged.tables)]
+    assert rows[0] == tables * MANY - FORGOTTEN_AT_ONCE
+    while yard.broker.cleanup.errands:
+        yard.broker.scheduler.run(1)
+        rows.append(sum(len(table) for table in errand.purged.tables))
+    assert max(before - after for before, after in pairwise(rows)) == FORGOTTEN_AT_ONCE
+    assert rows[-1] == 0 and yard.worker.connection.account.stored_bytes == 0
     yard.settle()

@@ -65,6 +65,9 @@ class Forgetting(Owed):
 
     def step(self) -> bool:
         left: i64 = FORGOTTEN_AT_ONCE
+        # First, because they lead to messages, which are to be out of memory when they are repaid.
+        if self.purged.forget_rows(left):
+            return True
         while left > 0 and self.purged.bytes > 0:
             messages = self.purged.forget(left)
             if not messages:
