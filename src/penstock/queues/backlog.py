@@ -36,6 +36,10 @@ from penstock.storage.log.reading import Found
 UNSAVED: Final = -1
 AWAITED: Final = 0
 UNBOUNDED: Final = 1 << 62
+PAGED_AT_ONCE: Final = 512
+"""Messages of one pass that need not be saved, however little each of them takes."""
+SPLIT_AT_ONCE: Final = 16 * PAGED_AT_ONCE
+"""Messages that are put in the order of delivery before the first of them leave."""
 TOGETHER_MAX: Final = 4096
 """Stubs of q3 looked at for one read."""
 SPARE_COUNT: Final = 16
@@ -313,7 +317,9 @@ class Backlog:
         Without pass_bytes or pass_count nothing is saved, and nothing behind one that has to be
         saved is paged. What has a place in the log, or is on its way there, costs nothing. A stub
         keeps its MESSAGE_OVERHEAD_BYTES until a later pass finds that it got its place; that is not
-        held against the target, or small messages would drive out the head meanwhile.
+        held against the target, or small messages would drive out the head meanwhile. Of
+        those that need not be saved about PAGED_AT_ONCE leave: there may be more if `held` has
+        fallen.
         """
         saves: list[Message] = []
         self.settle_stubs()
@@ -339,7 +345,7 @@ class Backlog:
         front = self.front
         end: list[Message] = []
         moved: i64 = 0
-        while front.count > kept and moved < excess:
+        while front.count > kept and moved < excess and len(end) < SPLIT_AT_ONCE:
             message = front.pop()
             moved += len(message.raw) + MESSAGE_OVERHEAD_BYTES
             end.append(message)
@@ -355,11 +361,16 @@ class Backlog:
         """Page q1 from its head; what is left of `pass_bytes`."""
         q1 = self.q1
         room: i64 = pass_bytes
+        count: i64 = PAGED_AT_ONCE
         while self.held() > target_bytes and len(q1) > 0:
             message = q1.first()
             size: i64 = len(message.raw)
             position = self.place_of(message)
-            if position == UNSAVED:
+            if position != UNSAVED:
+                if count == 0:
+                    return 0
+                count -= 1
+            else:
                 if room <= 0 or (size > room and saves) or len(saves) >= pass_count:
                     return 0
                 room -= size
@@ -390,7 +401,8 @@ class Backlog:
         has_saves = len(saves) > 0 or room <= 0
         left: i64 = pass_count - len(saves)
         part: list[Message] = []
-        while front.count > kept and excess > 0:
+        count: i64 = PAGED_AT_ONCE
+        while front.count > kept and excess > 0 and count > 0:
             message = front.newest()
             size: i64 = len(message.raw)
             position = self.place_of(message)
@@ -400,6 +412,8 @@ class Backlog:
                 has_saves = True
                 left -= 1
                 room -= size
+            else:
+                count -= 1
             excess -= size + MESSAGE_OVERHEAD_BYTES
             part.append(front.pop())
         for message in reversed(part):

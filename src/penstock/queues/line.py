@@ -23,7 +23,7 @@ from mypy_extensions import i64
 
 from penstock.base.cause import Cause
 from penstock.protocol.content import Message, SharedMessage
-from penstock.queues.backlog import UNSAVED, Backlog, Paged, fill
+from penstock.queues.backlog import PAGED_AT_ONCE, UNSAVED, Backlog, Paged, fill
 from penstock.queues.bodies import Bodies
 from penstock.queues.entry import Entry, Leaving, Returned, content_bytes, is_stub, stub_of
 from penstock.queues.queue import (
@@ -432,12 +432,14 @@ class MessageLine(ClassicQueue):
             self.bodies.came(entry)
 
     def lend(self, target_bytes: i64) -> list[Entry]:
-        """Entries from the end of the front, which no longer have one: the front keeps
-        `target_bytes` and its first message. Their messages are in the ring, and leave memory."""
+        """Entries from the end of the front, which no longer have one, PAGED_AT_ONCE at most: the
+        front keeps `target_bytes` and its first message. Their messages are in the ring, and leave
+        memory."""
         entries = self.entries
         stop: i64 = self.at if self.returned else self.at + 1
         at: i64 = len(entries)
-        while at > stop and self.entry_bytes > target_bytes:
+        least: i64 = at - PAGED_AT_ONCE
+        while at > stop and at > least and self.entry_bytes > target_bytes:
             at -= 1
             entry = entries[at]
             size: i64 = len(entry.message.raw) + MESSAGE_OVERHEAD_BYTES
@@ -592,7 +594,9 @@ class MessageLine(ClassicQueue):
         first = self.first()
         room: i64 = pass_bytes
         kept = False
-        while bodies.bytes > target_bytes:
+        count: i64 = PAGED_AT_ONCE
+        while bodies.bytes > target_bytes and count > 0:
+            count -= 1
             entry = bodies.last()
             if entry is None:
                 break

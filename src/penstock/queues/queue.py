@@ -359,7 +359,8 @@ class ClassicQueue:
     def page_bytes(self, target_bytes: i64, pass_bytes: i64, pass_count: i64) -> list[Message]:
         """Let memory above `target_bytes`, 0.. , go. Returns the messages that have to be appended
         to the log for that, in this order: no more than `pass_bytes`, but one at least, and
-        `pass_count`, the credit there is for them."""
+        `pass_count`, the credit there is for them. No more messages leave than one pass may move;
+        what takes less memory than before may take still less after another one."""
         raise NotImplementedError
 
     def next_read(self, bytes_max: i64, has_room: bool) -> ReadRequest | None:

@@ -23,7 +23,7 @@ from penstock.broker.queue.uncommitted import ReadWaiter
 from penstock.broker.store.durability import UNCHARGED_BYTES, StoreDurability
 from penstock.flow.account import Account
 from penstock.protocol.content import SharedMessage
-from penstock.queues.backlog import UNBOUNDED
+from penstock.queues.backlog import PAGED_AT_ONCE, UNBOUNDED
 from penstock.queues.entry import FLAG_EXPIRATION, flags_of, stub_of
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, FoundRange, ReadRequest
 from penstock.queues.rabbit_paging import PendingAcks
@@ -105,7 +105,7 @@ class Pager(QueuePaging):
     deliveries may be on the disk only; read_bytes: of the next read; came_bytes: what the last one
     has put into memory; waiters: for the first message; wants_all: rules that need
     every entry wait until everything is in memory; again: lets it wait for what could not be read;
-    damaged: told how many messages are lost."""
+    damaged: told how many messages are lost; seen: how many had come when the last turn ended."""
 
     __slots__ = (
         "actor",
@@ -119,6 +119,7 @@ class Pager(QueuePaging):
         "phase",
         "read_bytes",
         "request",
+        "seen",
         "target_bytes",
         "waiters",
         "wants_all",
@@ -145,6 +146,7 @@ class Pager(QueuePaging):
         self.waiters: list[ReadWaiter] = []
         self.wants_all = False
         self.has_stubs_out = False
+        self.seen: i64 = 0
 
     def _move(self, event: PagerEvent) -> None:
         """`event` has happened: the phase is what the table says."""
@@ -172,6 +174,7 @@ class Pager(QueuePaging):
         self._move(PagerEvent.BEGUN)
         self.actor.messages.begin_paging(self.durability.index, self.durability.index)
         self.actor.page_above = ALWAYS
+        self.seen = self._arrived()
 
     def _end(self) -> bool:
         """The queue does not page any more, if it has everything in memory; whether it has."""
@@ -232,17 +235,24 @@ class Pager(QueuePaging):
         for one turn."""
         durability = self.durability
         lane = durability.lane
-        passes: i64 = 0
         messages = self.actor.messages
+        arrived: i64 = self._arrived()
+        passes: i64 = PASSES_PER_TURN + 2 * (arrived - self.seen) // PAGED_AT_ONCE
+        room: i64 = PASSES_PER_TURN * PASS_BYTES
+        self.seen = arrived
         while self._leaving_bytes() > self._keep_bytes():
-            if passes == PASSES_PER_TURN:
+            if passes == 0 or room <= 0:
                 self.actor.wake()
                 return
-            passes += 1
+            passes -= 1
             can_save = not lane.is_closed and lane.uncharged_bytes < UNCHARGED_BYTES
             credit: i64 = lane.balance if lane.window > 0 else UNBOUNDED
             keep: i64 = self._keep_bytes()
+            before: i64 = self._leaving_bytes()
             saves = messages.page_bytes(keep, PASS_BYTES if can_save else 0, credit)
+            if not saves and before > self._leaving_bytes() > self._keep_bytes():
+                # What has its place already has left, and there may be more of it.
+                continue
             if not saves:
                 # What is left has to be saved and may not now, or it is all there has to be.
                 lane.is_pass_waiting = lane.is_closed
@@ -250,7 +260,15 @@ class Pager(QueuePaging):
                     # They go, too, when they have their places.
                     self._wait_for_store()
                 return
+            for message in saves:
+                room -= len(message.raw)
             durability.save(saves)
+
+    def _arrived(self) -> i64:
+        """Messages that have ever come, and come back: twice as many may leave in a turn as have
+        come since the last one, however many those are."""
+        messages = self.actor.messages
+        return messages.publish_count + messages.requeue_count
 
     def page_unanswered(self, acks: PendingAcks, keep_bytes: i64) -> None:
         """Let bodies of deliveries go that have their place in the log, the newest first, until
@@ -436,7 +454,10 @@ class Pager(QueuePaging):
             return
         if not messages.is_paging:
             self._begin()
-        messages.page_bytes(self.target_bytes, 0, 0)
+        before: i64 = messages.bytes_ready + 1
+        while self.target_bytes < messages.bytes_ready < before:
+            before = messages.bytes_ready
+            messages.page_bytes(self.target_bytes, 0, 0)
         self.durability.is_through = True
 
     def may_keep_records(self, rules: QueueRules) -> bool:

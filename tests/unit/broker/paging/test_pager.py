@@ -7,12 +7,20 @@ under way; damage; and what becomes of the others, of publishers and of memory m
 import pytest
 
 from penstock.base.limits import PARKED_METHODS, PARKED_METHODS_BYTES
-from penstock.broker.paging.pager import Pager
+from penstock.broker.paging.pager import PASSES_PER_TURN, Pager
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, Value
+from penstock.queues.backlog import PAGED_AT_ONCE
 from penstock.queues.rules import REASON_REJECTED
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT
-from tests.unit.broker.paging.depot import BODY_BYTES, KEY, LETTERS, TARGET_BYTES, PagingDepot
+from tests.unit.broker.paging.depot import (
+    BODY_BYTES,
+    KEY,
+    LETTERS,
+    NO_PAGING,
+    TARGET_BYTES,
+    PagingDepot,
+)
 
 MANY = 60
 OUT = 30
@@ -358,3 +366,25 @@ def test_the_budget_is_shared_by_water_level() -> None:
     pagers = [depot.queue(name).paging for name in ("d1", "d2")]
     targets = [int(pager.target_bytes) for pager in pagers if isinstance(pager, Pager)]
     assert len(targets) == 2 and targets[0] == targets[1] < 40_000
+
+
+@pytest.mark.parametrize("kind", ["plain", "ttl", "keys", "priorities"])
+def test_what_leaves_because_the_target_falls_leaves_in_several_turns(kind: str) -> None:
+    """All of it has its place on the disk already, and would cost nothing but time."""
+    depot = PagingDepot(**KINDS[kind])
+    depot.world.setting.check_every = 100_000
+    actor = depot.queue()
+    actor.page_above = NO_PAGING
+    bodies = depot.fill(20 * PAGED_AT_ONCE, body_bytes=20)
+    messages = actor.messages
+    assert messages.paged_count() == 0
+    actor.page_above = TARGET_BYTES
+    moved, turns = 0, 0
+    while messages.bytes_ready > 2 * TARGET_BYTES:
+        actor.turn(1024)
+        left, moved = int(messages.paged_count()) - moved, int(messages.paged_count())
+        assert 0 < left <= 2 * PAGED_AT_ONCE * PASSES_PER_TURN
+        turns += 1
+    assert turns >= 2
+    depot.rest()
+    assert depot.drain().bodies() == bodies
