@@ -33,12 +33,14 @@ NOUNS: Final = {
     "connections": "connection",
     "exchanges": "exchange",
     "operator-policies": "operator policy",
+    "permissions": "permissions of user",
     "policies": "policy",
     "queues": "queue",
+    "topic-permissions": "topic permissions of user",
     "users": "user",
     "vhosts": "vhost",
 }
-OF_VHOSTS: Final = ("bindings", "exchanges", "operator-policies", "policies", "queues")
+OF_VHOSTS: Final = frozenset(NOUNS) - {"connections", "users", "vhosts"}
 """What is asked for by virtual host, and by name in it."""
 
 

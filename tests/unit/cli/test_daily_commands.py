@@ -242,6 +242,7 @@ def test_what_is_not_there_is_named(penstock: Asked) -> None:
     for words in (("vhosts", "add", ""), ("users", "add", "", "x"), ("exchanges", "declare", "")):
         said = penstock(*words)
         assert said.status == 2 and "is there already" not in said.error, (words, said)
+    penstock.out("permissions", "set-topic", "guest", "amq.topic", "a", "b")
     said = penstock("permissions", "clear-topic", "guest")
     assert said.out == "user 'guest' in vhost '/': any routing key of every exchange\n"
 
