@@ -1,6 +1,7 @@
 """broker/actors/cleanup, broker/session/teardown: a long end is put away between others' turns
 (104)."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -127,19 +128,25 @@ def test_connection_close_is_answered_when_all_is_put_away(bed: Bed) -> None:
 # -- the end of a channel ------------------------------------------------------------------------
 
 
-def ended_in_turns(bed: Bed, peer: Peer, last: m.Method) -> list[int]:
-    """How many consumers `q` has after each actor's turn, from `last` on until nothing is ready."""
-    queue = bed.actor("q")
-    peer.connection.receive(method_frame(1, last))
-    counts = [len(queue.consumers)]
+def counted_in_turns(bed: Bed, count: Callable[[], int]) -> list[int]:
+    """`count` now and after each actor's turn, until nothing is ready."""
+    counts = [count()]
     scheduler = bed.broker.scheduler
     while scheduler.ready:
         actor = scheduler.ready.pop(0)
         actor.is_ready = False
         if actor.is_alive and actor.turn(1024):
             actor.wake()
-        counts.append(len(queue.consumers))
-    scheduler.run(0)
+        counts.append(count())
+    return counts
+
+
+def ended_in_turns(bed: Bed, peer: Peer, last: m.Method) -> list[int]:
+    """How many consumers `q` has after each actor's turn, from `last` on until nothing is ready."""
+    queue = bed.actor("q")
+    peer.connection.receive(method_frame(1, last))
+    counts = counted_in_turns(bed, lambda: len(queue.consumers))
+    bed.broker.scheduler.run(0)
     return counts
 
 
@@ -204,14 +211,7 @@ def test_consumers_without_room_are_looked_at_in_turns(bed: Bed) -> None:
     late.say(1, m.BasicConsume("q", "late"))
     queue = bed.actor("q")
     other.connection.receive(publish(1, "", "q", b"x"))
-    counts = [len(queue.ready)]
-    scheduler = bed.broker.scheduler
-    while scheduler.ready:
-        actor = scheduler.ready.pop(0)
-        actor.is_ready = False
-        if actor.is_alive and actor.turn(1024):
-            actor.wake()
-        counts.append(len(queue.ready))
+    counts = counted_in_turns(bed, lambda: len(queue.ready))
     assert max(before - after for before, after in pairwise(counts)) <= HELD_AT_ONCE
     bed.run()
     assert [one.tag for one in queue.ready] == ["late"] and queue.unacked_count == 1
