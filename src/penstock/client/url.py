@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from penstock.base.errors import OperatorError
 
 DEFAULT_PORTS: Final = {"amqp": 5672, "amqps": 5671}
+DIGITS_MAX: Final = 20
+"""Of a number; Python refuses to read some thousands in words of its own."""
 # Query parameter: (field of BrokerUrl, lowest, highest).
 NUMBERS: Final = {
     "heartbeat": ("heartbeat_s", 0, 65_535),
@@ -62,14 +64,19 @@ def parse_url(text: str) -> BrokerUrl:
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError as error:
-        raise OperatorError(f"{_shown(text)} is not an address: {error}") from error
+    except ValueError:
+        # Python's own sentence quotes what stands behind the first colon: a piece of a password
+        # that has a '/' in it.
+        raise _not_an_address(text) from None
     if parts.scheme not in DEFAULT_PORTS:
         raise OperatorError(
             f"{_shown(text)} is not an AMQP address: expected amqp://host:port/vhost or amqps://…"
         )
     if parts.fragment or "#" in text:
         raise OperatorError(f"{_shown(text)}: a '#' must be written %23")
+    if "@" in parts.query:
+        # A piece of a password with a '?' in it.
+        raise _not_an_address(text)
     host = parts.netloc.rpartition("@")[2]
     numbers = _numbers(text, parts.query)
     return BrokerUrl(
@@ -100,7 +107,8 @@ def _numbers(text: str, query: str) -> dict[str, int]:
             known = ", ".join(sorted(NUMBERS))
             raise OperatorError(f"{_shown(text)}: unknown parameter {name!r}; known: {known}")
         field, lowest, highest = NUMBERS[name]
-        if not (value.isascii() and value.isdigit() and lowest <= int(value) <= highest):
+        is_number = value.isascii() and value.isdigit() and len(value) <= DIGITS_MAX
+        if not (is_number and lowest <= int(value) <= highest):
             raise OperatorError(
                 f"{_shown(text)}: {name} is {value!r}, expected a number {lowest}..{highest}"
             )
@@ -113,6 +121,14 @@ def _decoded(text: str, part: str) -> str:
         return unquote(part, errors="strict")
     except UnicodeDecodeError as error:
         raise OperatorError(f"{_shown(text)}: percent-encoded bytes are not UTF-8") from error
+
+
+def _not_an_address(text: str) -> OperatorError:
+    return OperatorError(
+        f"{_shown(text)} is not an address: behind the host a port 0..65535 may follow, and an "
+        "IPv6 host stands in brackets; in a user or password / ? # [ ] @ : % are written "
+        "%2F %3F %23 %5B %5D %40 %3A %25"
+    )
 
 
 def _shown(text: str) -> str:

@@ -57,6 +57,8 @@ def test_an_address_means(text: str, expected: BrokerUrl) -> None:
         ("amqp://host?heartbeat=70000", "expected a number 0..65535"),
         ("amqp://host?hartbeat=1", "unknown parameter 'hartbeat'"),
         ("amqp://host/#vhost", "%23"),
+        ("amqp://host?heartbeat=" + "9" * 5000, "expected a number 0..65535"),
+        ("amqp://user:a/b@host", "%2F"),
     ],
 )
 def test_a_wrong_address_names_the_part(text: str, words: str) -> None:
@@ -64,10 +66,17 @@ def test_a_wrong_address_names_the_part(text: str, words: str) -> None:
         parse_url(text)
 
 
-def test_errors_and_text_hide_the_password() -> None:
+@pytest.mark.parametrize(
+    "password",
+    ["secret@host:port", "secret/x@host", "secret?x@host", "12?secret@host", "secret#x@host"],
+)
+def test_errors_hide_the_password(password: str) -> None:
     with pytest.raises(OperatorError) as caught:
-        parse_url("amqp://user:secret@host:port")
+        parse_url(f"amqp://user:{password}")
     assert "secret" not in str(caught.value)
+
+
+def test_text_hides_the_password() -> None:
     url = parse_url("amqp://user:secret@host/v%2fhost")
     assert str(url) == "amqp://user@host:5672/v%2Fhost"
     assert "secret" not in repr(url)
