@@ -36,6 +36,8 @@ _FLAGS: Final = {"true": True, "false": False}
 TRIGGER_DELAY_MS_MAX: Final = 86_400_000
 SIZE_BYTES_MAX: Final = 1 << 40
 OFFSET_DIGITS_MAX: Final = 18
+NUMBER_DIGITS_MAX: Final = 19
+"""Python refuses to read some thousands of digits in words of its own."""
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The end of the year 9999."""
 AUTO: Final = "auto"
@@ -80,6 +82,7 @@ class Values:
                 raise OperatorError(_unknown(key, known, what))
             if option.name.lower() in self._values:
                 raise OperatorError(f"option {option.name} is given twice, once as {key}")
+            _check_text(option.name, value)
             self._values[option.name.lower()] = value
 
     def text(self, name: str, default: str = "") -> str:
@@ -148,7 +151,7 @@ class Values:
         if value is None:
             return default
         text = value.strip()
-        if not (text.isascii() and text.isdigit()) or not lowest <= int(text) <= highest:
+        if not _is_number(text, NUMBER_DIGITS_MAX) or not lowest <= int(text) <= highest:
             raise OperatorError(
                 f"option {name} is {value!r}; it takes a whole number {lowest}..{highest}"
             )
@@ -181,6 +184,29 @@ class Values:
                 "unit, as in 500ms, 30s or 15m"
             )
         return time
+
+
+def _check_text(name: str, value: object) -> None:
+    """Raises: OperatorError for what is no text that can be sent: None, as of a variable that is
+    not set, half of a character, a zero byte. The value is not shown, it may be a password."""
+    if not isinstance(value, str):
+        raise OperatorError(
+            f"option {name} is {value!r}, as when a variable is not set; give it a text, or leave "
+            "it out"
+        )
+    try:
+        value.encode()
+    except UnicodeEncodeError as fault:
+        raise OperatorError(
+            f"option {name} has half of a character (a lone surrogate) as its character "
+            f"{fault.start + 1}; write the whole one"
+        ) from None
+    if "\0" in value:
+        raise OperatorError(f"option {name} has a zero byte in it; leave that out")
+
+
+def _is_number(text: str, digits: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= digits
 
 
 def _unknown(key: str, known: tuple[Option, ...], what: str) -> str:
@@ -275,7 +301,7 @@ def matching(pattern: str, names: list[str]) -> tuple[str, ...]:
 def _check_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise OperatorError(
             f"option queuePattern is {pattern!r}, which is no regular expression: {error}"
         ) from error
@@ -319,7 +345,7 @@ def _by_queue(name: str, text: str, queues: tuple[str, ...]) -> dict[str, str]:
     example = f'as in {{"{queues[0]}": …}}'
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OperatorError(
             f"option {name} is {text!r}, which is no JSON ({error}); it takes a table by queue, "
             f"{example}"
@@ -334,7 +360,7 @@ def _by_queue(name: str, text: str, queues: tuple[str, ...]) -> dict[str, str]:
 
 def _place(name: str, text: str, words: tuple[str, ...], is_offset: bool) -> str:
     text = text.strip()
-    is_number = text.isascii() and text.isdigit() and len(text) <= OFFSET_DIGITS_MAX
+    is_number = _is_number(text, OFFSET_DIGITS_MAX)
     if is_offset:
         if text.lower() in words or is_number:
             return text.lower()

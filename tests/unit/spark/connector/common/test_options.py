@@ -85,6 +85,7 @@ def test_names_come_in_any_case_and_values_with_units() -> None:
         ({"queues": "a,,b"}, ["none of them empty"]),
         ({"queue": "q", "queuePattern": "a.*"}, ["queue and queuePattern: give one"]),
         ({"queuePattern": "a(b"}, ["no regular expression", "a(b"]),
+        ({"queuePattern": "a{99999999999}"}, ["no regular expression", "too large"]),
         ({"queues": "a, b,a"}, ["twice: a, b, a"]),
         ({"queues": ",".join(f"q{n}" for n in range(257))}, ["257 queues", "256 at most"]),
         ({"queues": "a,b,c", "maxOffsetsPerTrigger": "2"}, ["less than the 3 queues"]),
@@ -112,6 +113,12 @@ def test_names_come_in_any_case_and_values_with_units() -> None:
         ({**TWO, "startingOffsets": "1", "startingTimestamp": "1"}, ["give one of them"]),
         ({**TWO, "startingTimestamp": "yesterday"}, ["'yesterday'", "2026-05-01T12:00:00Z"]),
         ({**TWO, "startingOffsetsByTimestamp": "1700000000000"}, ["each of a, b"]),
+        ({**TWO, "startingOffsets": '{"a": ' + "[" * 100_000}, ["no JSON", "recursion"]),
+        ({"queue": "q", "maxOffsetsPerTrigger": "9" * 5000}, ["takes a whole number 1.."]),
+        ({"queue": "q\ud83d"}, ["queue has half of a character", "its character 2"]),
+        ({"queue": "q", "password": "\ud83dhush"}, ["password has half of a character"]),
+        ({"queue": "q", "passwordFile": "/a\0b"}, ["passwordFile has a zero byte"]),
+        ({"queue": "q", "password": None}, ["password is None", "leave it out"]),
         ({**TWO, "endingOffsets": "earliest"}, ["takes latest or an offset"]),
     ],
 )
@@ -120,6 +127,7 @@ def test_a_bad_option_is_named_with_what_it_takes(given: dict[str, str], words: 
         parse_source(given)
     for word in words:
         assert word in str(raised.value)
+    assert "hush" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
