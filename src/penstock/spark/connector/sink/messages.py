@@ -11,7 +11,6 @@ Columns are checked on the driver, before anything is written.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -178,7 +177,7 @@ class MessageMaker:
                 f"row {row} of the partition has no body (null), and a message needs one; filter "
                 "such rows or use coalesce"
             )
-        numbers, templates = self._kinds(batch)
+        numbers, templates = self._kinds(_with_times_as_numbers(batch, self._plan))
         sizes = pc.binary_length(bodies).to_numpy(zero_copy_only=False)
         first, done = 0, np.cumsum(sizes, dtype=np.int64)
         while first < len(sizes):
@@ -276,8 +275,15 @@ class MessageMaker:
         unknown = [name for name in found if name not in _PROPERTIES]
         if unknown:
             raise OperatorError(f"properties has fields AMQP does not know: {', '.join(unknown)}")
+        time_us = found.get("timestamp", 0)
+        if time_us < 0:
+            raise OperatorError(
+                f"row {row} of the partition cannot be a message: its timestamp is "
+                f"{-time_us / 1_000_000:g} s before 1970, where AMQP's begin; make it null, or put "
+                "it into the body or a header"
+            )
         if "timestamp" in found:
-            found["timestamp"] = _seconds(found["timestamp"])
+            found["timestamp"] = time_us // 1_000_000
         if "delivery_mode" not in found and options.is_persistent:
             found["delivery_mode"] = PERSISTENT
         try:
@@ -300,6 +306,22 @@ class MessageMaker:
                 f"{self._frame_bytes_max}; put what is large into the body"
             )
         return template
+
+
+def _with_times_as_numbers(batch: Any, plan: RowPlan) -> Any:
+    """`batch` with microseconds since 1970 in the place of timestamps: Python's end with the year
+    9999, and those of Spark and AMQP do not."""
+    for place in (plan.struct, *(number for _, number in plan.properties)):
+        if place >= 0:
+            column, name = batch.column(place), batch.schema.names[place]
+            batch = batch.set_column(place, name, column.cast(_as_number(column.type)))
+    return batch
+
+
+def _as_number(kind: Any) -> Any:
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_as_number(field.type)) for field in kind])
+    return pa.int64() if pa.types.is_timestamp(kind) else kind
 
 
 def _codes(column: Any) -> tuple[Any, int]:
@@ -350,11 +372,6 @@ def _provenance(origin: Origin, row: int) -> Table:
     if origin.batch_id:
         table["x-spark-batch-id"] = int(origin.batch_id)
     return table
-
-
-def _seconds(value: datetime) -> int:
-    moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-    return max(0, int(moment.timestamp()))
 
 
 def _check_type(name: str, columns: Mapping[str, str], allowed: tuple[str, ...]) -> None:

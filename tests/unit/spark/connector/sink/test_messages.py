@@ -117,6 +117,38 @@ def test_a_row_that_cannot_be_a_message_is_named() -> None:
         sent({"body": "binary", "message_id": "string"}, wide, {"routingKey": "q"})
 
 
+IN_STRUCT = {"body": "binary", "properties": "struct<timestamp:timestamp>"}
+AS_COLUMN = {"body": "binary", "timestamp": "timestamp"}
+
+
+def at_times(*times_us: int | None, in_struct: bool, zone: str | None = "UTC") -> object:
+    """Rows with these timestamps, as a column of their own or of `properties`."""
+    times = pa.array(times_us, pa.timestamp("us", zone))
+    if in_struct:
+        struct = pa.StructArray.from_arrays([times], ["timestamp"])
+        return pa.record_batch({"body": pa.array([b"a"] * len(times)), "properties": struct})
+    return pa.record_batch({"body": pa.array([b"a"] * len(times)), "timestamp": times})
+
+
+@pytest.mark.parametrize("in_struct", [False, True])
+@pytest.mark.parametrize("zone", ["UTC", None])
+def test_times_may_lie_behind_the_year_9999(in_struct: bool, zone: str | None) -> None:
+    """As `timestamp '+12000-01-01'`, which Spark has and Python's datetime has not."""
+    rows = at_times(2**63 - 1, None, 1_999_999, 0, in_struct=in_struct, zone=zone)
+    found = sent(IN_STRUCT if in_struct else AS_COLUMN, rows, {"routingKey": "q"})
+    assert [row[1].timestamp for row in found] == [(2**63 - 1) // 1_000_000, None, 1, 0]
+
+
+@pytest.mark.parametrize("in_struct", [False, True])
+@pytest.mark.parametrize(("time_us", "word"), [(-1, "1e-06 s"), (-(2**63), "9.22337e.12 s")])
+def test_a_time_before_1970_is_not_changed_into_another(
+    in_struct: bool, time_us: int, word: str
+) -> None:
+    rows = at_times(5, time_us, in_struct=in_struct)
+    with pytest.raises(OperatorError, match=rf"row 1 of .* is {word} before 1970.* make it null"):
+        sent(IN_STRUCT if in_struct else AS_COLUMN, rows, {"routingKey": "q"})
+
+
 def test_headers_have_to_fit_into_a_frame() -> None:
     """A broker would end the connection without a word about the row."""
 
