@@ -217,6 +217,18 @@ def test_columns_are_looked_at(tmp_path: Path) -> None:
         DeltaTables({"path": "x", "maxFilePerTrigger": "3"}).streamReader(SCHEMA)
 
 
+def test_a_path_in_which_deltalake_finds_no_table_is_refused(tmp_path: Path) -> None:
+    given = {"path": f"file:{tmp_path}/a%20b"}
+    for begun in (
+        DeltaTables(given).schema,
+        lambda: DeltaTables(given).streamReader(SCHEMA),
+        lambda: DeltaTables(given).streamWriter(SCHEMA, False),
+    ):
+        with pytest.raises(OperatorError, match=r"has %20 in its path.*another path"):
+            begun()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_column_that_came_later_is_null_before(tmp_path: Path) -> None:
     grow(tmp_path, 0)
     later = pa.table({"n": pa.array([99], pa.int64()), "body": ["x"], "more": ["y"]})

@@ -5,6 +5,7 @@ spark.readStream.schema(…).format("deltatable").option("path", …).load()
 """
 
 import json
+from pathlib import Path
 from typing import Final
 
 import deltalake
@@ -19,6 +20,7 @@ from penstock.base.errors import OperatorError
 from penstock.spark.connector.common.option_values import Option, Values
 from penstock.spark.tables.delta_sink import DeltaWriter
 from penstock.spark.tables.delta_source import FILES_MOST, DeltaStreamReader
+from penstock.spark.tables.files import check_place
 
 PATH: Final = Option("path", "the table's directory, which every executor sees; has to be given")
 SINK_OPTIONS: Final = (
@@ -70,4 +72,6 @@ def _path(values: Values) -> str:
     path = values.text("path")
     if not path:
         raise OperatorError("option path is missing: the directory of the Delta table")
-    return path.removeprefix("file:")
+    path = path.removeprefix("file:")
+    check_place(Path(path), "path")
+    return path

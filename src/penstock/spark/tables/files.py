@@ -1,6 +1,7 @@
 """The files of tables: written whole, cut at a moment, and what they say of themselves. IO."""
 
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.base.errors import OperatorError
+
 GROUP_ROWS: Final = 1 << 17
 """Of a file in one group, which is what is in memory of it at a time."""
 
@@ -20,6 +23,18 @@ DATE: Final = "date"
 """The column tables are partitioned by: a day in UTC, which stands in the path of each file."""
 
 DAY_NS: Final = 86_400 * 1_000_000_000
+_CODE: Final = re.compile("%[0-9A-Fa-f]{2}")
+
+
+def check_place(directory: Path, option: str) -> None:
+    """A Delta table can be in `directory`. Raises: OperatorError, which says to choose another
+    `option`: deltalake takes %20 in a path for a space, but only when it opens a table."""
+    found = _CODE.search(str(directory.resolve()))
+    if found is not None:
+        raise OperatorError(
+            f"{directory} has {found[0]} in its path, and deltalake does not find a table there "
+            f"again; choose another {option}"
+        )
 
 
 class WrittenFile(NamedTuple):

@@ -22,7 +22,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.base.errors import OperatorError
-from penstock.spark.tables.files import DATE, WrittenFile, day_of, span_of, without, write_days
+from penstock.spark.tables.files import (
+    DATE,
+    WrittenFile,
+    check_place,
+    day_of,
+    span_of,
+    without,
+    write_days,
+)
 
 LAYERS: Final = ("bronze", "silver", "gold")
 BATCH: Final = "penstock-batch"
@@ -206,11 +214,7 @@ class DeltaStore(TableStore):
     def __init__(self, directory: Path) -> None:
         """Raises: OperatorError when `deltalake` cannot work in `directory`."""
         super().__init__(directory)
-        if "%" in str(directory.resolve()):
-            raise OperatorError(
-                f"{directory} has a % in its path, which Delta tables are not found behind; choose "
-                "another --tables directory"
-            )
+        check_place(directory, "--tables directory")
         # Optional: an installation with plain Parquet does not have it.
         import deltalake
         import deltalake.exceptions

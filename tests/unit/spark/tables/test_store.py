@@ -140,10 +140,11 @@ def test_a_run_is_not_let_beside_another_one(tmp_path: Path) -> None:
 
 
 def test_a_place_that_delta_tables_are_not_found_in_is_refused(tmp_path: Path) -> None:
-    store = DeltaStore(tmp_path / "a bä")
-    store.replace(NAME, rows(a=1), 0, "at")
-    assert content(store) == {"a": 1}
-    with pytest.raises(OperatorError, match="a % in its path"):
+    for name in ("a bä", "100%", "5%b"):
+        store = DeltaStore(tmp_path / name)
+        store.replace(NAME, rows(a=1), 0, "at")
+        assert content(store) == {"a": 1}
+    with pytest.raises(OperatorError, match=r"has %20 in its path.*another --tables directory"):
         DeltaStore(tmp_path / "a%20b")
 
 
