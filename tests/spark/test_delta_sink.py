@@ -1,5 +1,6 @@
 """The Delta sink without a JVM: a batch is in the table once, whoever dies in between."""
 
+import json
 import os
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -74,6 +75,26 @@ def rows(path: Path) -> list[int]:
     return sorted(pa.table(table.to_pyarrow_table())["n"].to_pylist())
 
 
+def change_names_of_columns(path: Path) -> None:
+    """Write into the table's only version that its files call column n otherwise, as Spark's own
+    Delta does after `ALTER TABLE … RENAME COLUMN`."""
+    log = path / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+        if "metaData" in action:
+            schema = json.loads(action["metaData"]["schemaString"])
+            for number, field in enumerate(schema["fields"], 1):
+                field["metadata"] = {
+                    "delta.columnMapping.id": number,
+                    "delta.columnMapping.physicalName": f"col-{field['name']}",
+                }
+            action["metaData"]["schemaString"] = json.dumps(schema)
+            action["metaData"]["configuration"] = {"delta.columnMapping.mode": "name"}
+    log.write_text("\n".join(json.dumps(action) for action in actions) + "\n", encoding="utf-8")
+
+
 def expected(batches: int) -> list[int]:
     return sorted(b * 1000 + p * 100 + n for b in range(batches) for p in (0, 1) for n in range(3))
 
@@ -100,6 +121,29 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     other = DeltaWriter(str(tmp_path), "job", OTHER)
     with pytest.raises(OperatorError, match="columns n, body"):
         other.commit([write(writer, 1, 0)], 1)
+
+
+def test_a_table_that_wants_more_of_its_writers_is_refused(tmp_path: Path) -> None:
+    """Readers would find null in a partition column, or rows that the table forbids."""
+    plain = pa.table({"n": pa.array([1], pa.int64()), "body": ["1"]})
+    never_null = pa.schema([pa.field("n", pa.int64(), nullable=False), ("body", pa.string())])
+    deltalake.write_deltalake(str(tmp_path / "parts"), plain, partition_by=["n"])
+    deltalake.write_deltalake(str(tmp_path / "check"), plain)
+    deltalake.DeltaTable(str(tmp_path / "check")).alter.add_constraint({"small": "n < 5"})
+    deltalake.write_deltalake(str(tmp_path / "null"), plain.cast(never_null))
+    deltalake.write_deltalake(str(tmp_path / "names"), plain)
+    change_names_of_columns(tmp_path / "names")
+    for name, word in (
+        ("parts", r"has partition columns \(n\)"),
+        ("check", r"has constraints \(delta.constraints.small\)"),
+        ("null", r"has columns that are NOT NULL \(n\)"),
+        ("names", "has delta.columnMapping.mode = name"),
+    ):
+        version = deltalake.DeltaTable(str(tmp_path / name)).version()
+        writer = DeltaWriter(str(tmp_path / name), "job", SCHEMA)
+        with pytest.raises(OperatorError, match=word):
+            writer.commit([write(writer, 0, 0)], 0)
+        assert deltalake.DeltaTable(str(tmp_path / name)).version() == version
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,37 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
         lost.rows_of(start, {"table": lost.reader._table, "version": 1})
 
 
+def test_files_that_are_not_read_as_they_are_fail_the_query(tmp_path: Path) -> None:
+    """With other names of columns all of them would be null."""
+    grow(tmp_path / "names", 0)
+    query = Query(tmp_path / "names")
+    query.drain()
+    log = tmp_path / "names" / "_delta_log"
+    about = deltalake.DeltaTable(str(tmp_path / "names")).metadata()
+    changed = {
+        "id": about.id, "format": {"provider": "parquet", "options": {}},
+        "schemaString": deltalake.DeltaTable(str(tmp_path / "names")).schema().to_json(),
+        "partitionColumns": [], "configuration": {"delta.columnMapping.mode": "name"},
+    }  # fmt: skip
+    end = int(query.end["version"]) + 1
+    (log / f"{end:020}.json").write_text(json.dumps({"metaData": changed}) + "\n", encoding="utf-8")
+    with pytest.raises(OperatorError, match="call columns otherwise"):
+        query.step()
+
+    deltalake.write_deltalake(str(tmp_path / "gone"), pa.table({"n": [1, 2], "body": ["1", "2"]}))
+    file = tmp_path / "gone" / "_delta_log" / f"{0:020}.json"
+    text = file.read_text(encoding="utf-8")
+    vector = {
+        "storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4,
+        "sizeInBytes": 40, "cardinality": 1,
+    }  # fmt: skip
+    marked = f'"dataChange":true,"deletionVector":{json.dumps(vector)}'
+    file.write_text(text.replace('"dataChange":true', marked), encoding="utf-8")
+    query = Query(tmp_path / "gone")
+    with pytest.raises(OperatorError, match=r"some rows are deleted \(deletion vectors\)"):
+        query.rows_of(query.end, {"table": "", "version": 0})
+
+
 def test_a_log_with_ends_of_lines_in_its_statistics_is_followed(tmp_path: Path) -> None:
     """Other writers put values of columns there, in which JSON leaves such characters as they
     are."""

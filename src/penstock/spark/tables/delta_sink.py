@@ -6,7 +6,7 @@ transaction). A batch that is run again finds that and adds nothing. Files of ta
 behind, are part of no version, and go with the table's vacuum.
 
 Not handled: object stores (tasks write to a directory that all of them see), partition columns,
-changed schemas, `df.write`.
+column mapping, constraints and NOT NULL, which are refused; changed schemas, `df.write`.
 """
 
 import json
@@ -28,7 +28,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from penstock.base.errors import OperatorError
+from penstock.spark.tables.files import check_names
 
+CONSTRAINT: Final = "delta.constraints."
 LOG: Final = "_delta_log"
 """Of the table: a file a version, called by its number."""
 WIDER: Final = {
@@ -101,6 +103,24 @@ def columns_of(table: deltalake.DeltaTable) -> list[StructField]:
     return StructType.fromJson(json.loads(table.schema().to_json())).fields
 
 
+def check_kind(path: str, table: deltalake.DeltaTable) -> None:
+    """Raises: OperatorError for a table of another program that wants more of its writers than
+    files beside each other: readers would find null in columns, or rows that it forbids."""
+    about = table.metadata()
+    check_names(path, about.configuration)
+    wanted = {
+        "partition columns": about.partition_columns,
+        "constraints": [name for name in about.configuration if name.startswith(CONSTRAINT)],
+        "columns that are NOT NULL": [one.name for one in columns_of(table) if not one.nullable],
+    }
+    for what, names in wanted.items():
+        if names:
+            raise OperatorError(
+                f"the Delta table {path} has {what} ({', '.join(names)}), which this sink does not "
+                "serve; take another path"
+            )
+
+
 def is_committed(path: str, app: str, batch_id: int) -> bool:
     """Whether the table says that `app` has committed `batch_id`."""
     if not deltalake.DeltaTable.is_deltatable(path):
@@ -121,6 +141,7 @@ def add_batch(
         columns = pa.schema([field.with_nullable(True) for field in arrow])
         table = deltalake.DeltaTable.create(path, schema=columns, mode="ignore")
         _sync_log(path, -1)
+    check_kind(path, table)
     there = columns_of(table)
     if [one.name for one in there] != arrow.names:
         raise OperatorError(

@@ -8,8 +8,8 @@ identity, which stands in every offset, and fails the query.
 
 Looking for more costs a look for two file names; the table itself is opened where there is more.
 
-Not handled: partition columns, deletion vectors, object stores; files that vacuum has removed
-before they were read fail the query.
+Not handled: partition columns, column mapping and deletion vectors, which are refused; object
+stores; files that vacuum has removed before they were read fail the query.
 """
 
 import json
@@ -32,6 +32,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
+from penstock.spark.tables.files import check_names
 
 FILES_MOST: Final = 1000
 TASK_BYTES: Final = 32 << 20
@@ -168,6 +169,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         if table.metadata().partition_columns:
             raise OperatorError(f"the Delta table {self._path} has partition columns")
+        check_names(self._path, table.metadata().configuration)
         earliest = min(_versions(self._path), default=NO_VERSION)
         if earliest > version + 1:
             raise OperatorError(
@@ -183,7 +185,14 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Bytes: text would end a line at characters that values in it may have, as statistics.
         for line in _file_of(self._path, version).read_bytes().splitlines():
             action = json.loads(line)
+            if "metaData" in action:
+                check_names(self._path, action["metaData"]["configuration"])
             if "add" in action and action["add"]["dataChange"]:
+                if action["add"].get("deletionVector"):
+                    raise OperatorError(
+                        f"version {version} of the Delta table {self._path} adds a file of which "
+                        "some rows are deleted (deletion vectors); a stream cannot follow that"
+                    )
                 added.append((unquote(action["add"]["path"]), int(action["add"]["size"])))
             if "remove" in action and action["remove"]["dataChange"]:
                 raise OperatorError(

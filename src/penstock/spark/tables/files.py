@@ -3,10 +3,10 @@
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -22,6 +22,7 @@ GROUP_ROWS: Final = 1 << 17
 DATE: Final = "date"
 """The column tables are partitioned by: a day in UTC, which stands in the path of each file."""
 
+MAPPING: Final = "delta.columnMapping.mode"
 DAY_NS: Final = 86_400 * 1_000_000_000
 _CODE: Final = re.compile("%[0-9A-Fa-f]{2}")
 
@@ -56,6 +57,17 @@ WRITTEN: Final = (
     ("high", pa.int64()),
 )
 """The same as columns."""
+
+
+def check_names(path: Path | str, configuration: Mapping[str, Any]) -> None:
+    """Raises: OperatorError where the files of the Delta table `path` have other names of columns
+    than the table: whoever goes by the wrong ones finds null."""
+    mode = configuration.get(MAPPING, "none")
+    if mode != "none":
+        raise OperatorError(
+            f"the Delta table {path} has {MAPPING} = {mode}: its files call columns otherwise, "
+            "which is not supported here"
+        )
 
 
 def day_name(number: int) -> str:
