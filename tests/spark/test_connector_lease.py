@@ -275,6 +275,28 @@ def test_a_broker_that_is_away_for_a_moment_costs_no_query(tmp_path: Path) -> No
             late.step()
 
 
+def test_a_batch_outlives_a_broker_that_was_away_in_its_middle(tmp_path: Path) -> None:
+    """For longer than the time without a sign of life, which counts anew from the broker's start:
+    the query says that it lives as soon as there is somebody to tell."""
+    with MortalBroker(tmp_path / "broker") as broker:
+        broker.publish(0, 4)
+        engine = Engine(tmp_path / "query", options(broker.url, "orders", leaseTimeout="3s"))
+        run = engine._run
+
+        def slow(start: dict[str, object], end: dict[str, object]) -> None:
+            broker.kill()
+            # Until a sign of life has found nobody.
+            time.sleep(1.0)
+            broker.start()
+            time.sleep(4.5)
+            run(start, end)
+
+        engine._run = slow  # type: ignore[method-assign]  # as slow as a sink may be
+        engine.step()
+        engine.stop()
+        assert sunk(tmp_path / "query") == numbers(4)
+
+
 def test_the_same_job_leases_where_it_can(broker_url: str, tmp_path: Path) -> None:
     with queue_at(broker_url) as (channel, queue):
         publish(channel, queue, 0, 9)

@@ -88,11 +88,6 @@ class LeaseAsker:
             _log.warning("%s; going on, because failOnDataLoss is off", error.text)
         return self._twice("lease.acquire", {**arguments, "accept_loss": True})
 
-    def keep_alive(self) -> None:
-        """A sign of life over a connection that is open."""
-        if self._link is not None:
-            self.state()
-
     def close(self) -> None:
         """End the connection; what is leased stays leased. Idempotent."""
         if self._link is not None:
@@ -267,9 +262,10 @@ class LeasePlanner(RangePlanner):
         with self._lock:
             while not self._lock.wait_for(lambda: self._is_stopping, pause_s):
                 try:
-                    self._asker.keep_alive()
+                    self._asker.state()
                 except (ClientError, OperatorError) as error:
-                    # The next call of Spark's opens it again, or says what is wrong.
+                    # Until it works again: the time without one may count from a restart of the
+                    # broker. The next call of Spark's says what is wrong.
                     _log.info("queue %s: no sign of life: %s", self._options.queue, error)
 
 
