@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 import time
 from pathlib import Path
 
@@ -12,9 +13,11 @@ pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ClientError
+from penstock.client.io_blocking import connect
 from penstock.spark.connector.source import AmqpDataSource
 from tests.spark.engine import SCHEMA, Engine, live, numbers, sunk
 from tests.spark.marks import READERS
+from tests.spark.mortal import MortalBroker
 from tests.spark.through_amqp import publish, queue_at
 
 pytestmark = READERS
@@ -40,6 +43,39 @@ def test_a_queue_is_read_as_its_broker_can(
             assert warnings == [
                 f"rows of {queue!r} come at least once: this broker has no leases, as Penstock has"
             ]
+
+
+def test_a_query_begins_without_its_broker_and_waits_for_it(tmp_path: Path) -> None:
+    """Also where the mode is given, so that there is nothing to ask the broker first."""
+    with MortalBroker(tmp_path / "broker") as broker:
+        broker.publish(0, 3)
+        with connect(broker.url) as connection:
+            channel = connection.channel()
+            channel.declare_queue("lines", durable=True, arguments={**STREAM})
+            channel.confirm_select()
+            publish(channel, "lines", 0, 3)
+        ways: list[dict[str, str]] = [
+            {"queue": "orders"},
+            {"queue": "orders", "mode": "queue"},
+            {"queue": "orders", "mode": "lease", "group": "g"},
+            {"queue": "lines", "mode": "stream"},
+        ]
+        engines: list[Engine] = []
+
+        def begin(given: dict[str, str]) -> None:
+            engine = Engine(tmp_path / str(len(engines)), {"url": broker.url, **given})
+            engine.reader.prepareForTriggerAvailableNow()
+            engines.append(engine)
+
+        for given in ways:
+            broker.kill()
+            again = threading.Timer(1.0, broker.start)
+            again.start()
+            try:
+                begin(given)
+            finally:
+                again.join()
+            engines[-1].stop()
 
 
 def test_which_of_them_it_is(penstock_url: str, rabbitmq_url: str) -> None:

@@ -178,20 +178,22 @@ def parse_and_find(
     given: Mapping[str, str], role: str, is_patient: bool, application: str = ""
 ) -> SourceOptions:
     """Options of a source, with queuePattern made into names, and mode=auto into a mode. role: of
-    the connection it takes; is_patient: a broker that is away is waited for; application: Spark's
-    name of it.
+    the connection it takes; is_patient: a broker that is away is waited for, whether it has to be
+    asked or not; application: Spark's name of it.
 
     Raises: OperatorError, also where nothing matches or the broker does not list its queues;
     ClientError.
     """
     options = parse_source(given)
     endpoint = labelled(options.endpoint, application)
-    if not options.may_change and options.mode != AUTO:
+    has_questions = options.may_change or options.mode == AUTO
+    if not has_questions and not is_patient:
         return replace(options, endpoint=endpoint)
 
     def find() -> SourceOptions:
         with open_connection(endpoint, role) as connection:
-            return replace(_found(given, options, connection), endpoint=endpoint)
+            found = _found(given, options, connection) if has_questions else options
+            return replace(found, endpoint=endpoint)
 
     return patiently(find, endpoint.reconnect_timeout_ms if is_patient else 0, role)
 
