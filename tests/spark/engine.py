@@ -25,7 +25,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from penstock.client.url import parse_url
 from penstock.protocol.constants import PROTOCOL_HEADER
@@ -37,15 +44,17 @@ IDLE_S = 0.01
 LOOK_S = 0.04
 STILL_S = 0.2
 """A look that takes longer was disturbed."""
-# Spark parses the source's own schema and hands it back; parsing needs a JVM, the names do not.
-SCHEMA = StructType(
-    [
-        StructField(name, StringType())
-        for name in (
-            "body", "queue", "offset", "timestamp", "exchange", "routing_key", "redelivered",
-        )
-    ]
-)  # fmt: skip
+# Spark parses the source's own schema and hands it back; parsing needs a JVM.
+SCHEMA = (
+    StructType()
+    .add("body", BinaryType())
+    .add("queue", StringType())
+    .add("offset", LongType())
+    .add("timestamp", TimestampType())
+    .add("exchange", StringType())
+    .add("routing_key", StringType())
+    .add("redelivered", BooleanType())
+)
 
 
 def wait_for_life(address: tuple[str, int]) -> None:

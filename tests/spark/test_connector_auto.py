@@ -11,9 +11,19 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
+from pyspark.sql.types import (
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ClientError
 from penstock.client.io_blocking import connect
+from penstock.spark.connector.common.shape import PROPERTY_FIELDS
 from penstock.spark.connector.source import AmqpDataSource
 from tests.spark.engine import SCHEMA, Engine, live, numbers, sunk
 from tests.spark.marks import READERS
@@ -76,6 +86,25 @@ def test_a_query_begins_without_its_broker_and_waits_for_it(tmp_path: Path) -> N
             finally:
                 again.join()
             engines[-1].stop()
+
+
+def test_a_schema_of_other_types_is_refused(penstock_url: str) -> None:
+    """`.schema("body STRING, …")` would have Spark fail in every task, or, before 4.3, take bytes
+    for what they are not."""
+    with queue_at(penstock_url, STREAM) as (_, queue):
+        given = {"url": penstock_url, "queue": queue}
+        as_text = StructType([StructField("body", StringType()), *SCHEMA.fields[1:]])
+        with pytest.raises(OperatorError, match=r"body string, .*rows from AMQP have body binary"):
+            AmqpDataSource(given).reader(as_text)
+        detailed = {**given, "includeProperties": "true", "includeHeaders": "true"}
+        headers = MapType(StringType(), StringType())
+        properties = StructType([
+            StructField(name, {"STRING": StringType(), "INT": IntegerType()}.get(kind)
+                        or TimestampType())
+            for name, kind in PROPERTY_FIELDS
+        ])  # fmt: skip
+        whole = StructType([*SCHEMA.fields]).add("properties", properties).add("headers", headers)
+        AmqpDataSource(detailed).reader(whole)
 
 
 def test_which_of_them_it_is(penstock_url: str, rabbitmq_url: str) -> None:

@@ -173,9 +173,14 @@ def shape_of(options: SourceOptions) -> Shape:
 
 def check_schema(given: StructType, shape: Shape) -> None:
     """Raises: OperatorError when the user gave a `.schema(...)` that is not this source's own."""
-    expected = shape.arrow().names
-    if given.fieldNames() != expected:
+    expected = [f"{name} {_short(kind)}" for name, kind in shape.types().items()]
+    columns = [f"{one.name} {_short(one.dataType.simpleString())}" for one in given.fields]
+    if columns != expected:
         raise OperatorError(
-            f"the schema given has the columns {', '.join(given.fieldNames())}; rows from AMQP "
-            f"have {', '.join(expected)}. Leave .schema(...) out"
+            f"the schema given has the columns {', '.join(columns)}; rows from AMQP have "
+            f"{', '.join(expected)}. Leave .schema(...) out, and use cast on what was read"
         )
+
+
+def _short(kind: str) -> str:
+    return kind.lower().replace(" ", "")

@@ -83,24 +83,19 @@ class Shape:
             if asked.get(name, True) and (not self.chosen or name in self.chosen)
         )
 
+    def types(self) -> dict[str, str]:
+        """The columns in order, by their names in rows, with their types as Spark reads them."""
+        return {self.body_column if name == "body" else name: COLUMNS[name] for name in self.kept()}
+
     def ddl(self) -> str:
         """The schema as Spark reads it."""
-        body = f"`{self.body_column.replace('`', '``')}`"
-        kept = self.kept()
         return ", ".join(
-            f"{body if name == 'body' else name} {kind}"
-            for name, kind in COLUMNS.items()
-            if name in kept
+            f"`{name.replace('`', '``')}` {kind}" for name, kind in self.types().items()
         )
 
     def arrow(self) -> Any:
         """The same schema as Arrow has it; Spark compares it to the letter."""
         import pyarrow as pa
 
-        types = arrow_types()
-        return pa.schema(
-            [
-                pa.field(self.body_column if name == "body" else name, types[name])
-                for name in self.kept()
-            ]
-        )
+        kinds = [arrow_types()[name] for name in self.kept()]
+        return pa.schema(list(zip(self.types(), kinds, strict=True)))
