@@ -1,6 +1,6 @@
 """Messages a second, by samples of queues: so they exist for every broker, without traces."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from penstock.spark.report.scales import SECOND_NS
@@ -34,17 +34,22 @@ def by_queue(tables: Tables) -> dict[Queue, list[DepthRow]]:
     return found
 
 
-def paces(rows: Sequence[DepthRow], least_ns: int = SPAN_MIN_NS) -> list[MessageRates]:
-    """Of the samples of one queue in order of time: SPANS_MAX spans of `least_ns` at least; or as
-    many as there are of another `least_ns`. Where a counter falls another life has begun.
+def paces(rows: Iterable[DepthRow], least_ns: int = SPAN_MIN_NS) -> list[MessageRates]:
+    """Of the samples of one queue in order of time, boot after boot: SPANS_MAX spans of `least_ns`
+    at least; or as many as there are of another `least_ns`. Where a counter falls another life has
+    begun.
 
     A consumer that works in batches acknowledges all of one at once, so shorter ones say nothing.
     """
-    if len(rows) < 2:
-        return []
+    boots: dict[str, list[DepthRow]] = {}
+    for row in rows:
+        boots.setdefault(row.boot_id, []).append(row)
+    return [one for samples in boots.values() for one in _paces(samples, least_ns)]
+
+
+def _paces(rows: Sequence[DepthRow], least_ns: int) -> Iterator[MessageRates]:
     wide_ns = (rows[-1].t_ns - rows[0].t_ns) // SPANS_MAX if least_ns == SPAN_MIN_NS else 0
     span_ns = max(least_ns, wide_ns)
-    found: list[MessageRates] = []
     before = rows[0]
     for number, row in enumerate(rows[1:], 1):
         is_reset = row.published < before.published or row.acked < before.acked
@@ -55,9 +60,8 @@ def paces(rows: Sequence[DepthRow], least_ns: int = SPAN_MIN_NS) -> list[Message
         elif wall_ns >= span_ns or (is_last and wall_ns >= span_ns // 2):
             seconds = wall_ns / SECOND_NS
             published, acked = row.published - before.published, row.acked - before.acked
-            found.append(MessageRates(before.t_ns, row.t_ns, published / seconds, acked / seconds))
+            yield MessageRates(before.t_ns, row.t_ns, published / seconds, acked / seconds)
             before = row
-    return found
 
 
 def shown_queues(tables: Tables) -> list[Queue]:

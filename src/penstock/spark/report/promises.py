@@ -141,10 +141,12 @@ def moved(rows: Iterable[DepthRow]) -> tuple[int, int]:
     whose beginning is not in its events is counted from its first sample on.
     """
     published = acked = 0
-    before: dict[tuple[str, str], DepthRow] = {}
+    before: dict[tuple[str, str, str], DepthRow] = {}
     for row in sorted(rows):
-        last = before.get((row.node, row.queue))
-        before[row.node, row.queue] = row
+        # Brokers of one node may have queues of one name at the same time.
+        key = (row.node, row.boot_id, row.queue)
+        last = before.get(key)
+        before[key] = row
         if last is not None and not row.queue.endswith(f"/{EVENT_STREAM}"):
             published += row.published - (last.published if row.published >= last.published else 0)
             acked += row.acked - (last.acked if row.acked >= last.acked else 0)

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.spark.report.paces import SPANS_MAX, MessageRates, paces, shown_queues
 from penstock.spark.report.plots import rates, states, throughput
+from penstock.spark.report.promises import moved
 from penstock.spark.report.scales import LogScale, TimeAxis, elapsed, top_of
 from penstock.spark.schema.formats import RunDescription
 from penstock.spark.schema.rows import DepthRow, HeldRow, StateRow, Tables
@@ -53,6 +54,19 @@ def test_a_counter_that_falls_begins_anew() -> None:
         MessageRates(0, 5 * S, 100.0, 100.0),
         MessageRates(60 * S, 65 * S, 7.0, 7.0),
     ]
+
+
+def test_brokers_of_one_machine_do_not_count_on_from_each_other() -> None:
+    """They are one node, and may have queues of one name at the same time."""
+    old, new = samples("/q", 10, 7, 7), []
+    for boot, late_ns, begun in (("a", 0, 5000), ("b", 1, 0)):
+        for one in old:
+            count = one.published + begun
+            new.append(one._replace(boot_id=boot, t_ns=one.t_ns + late_ns, published=count))
+    both = sorted(new)
+    assert moved(both) == (140, 140)
+    assert {(one.published, one.acked) for one in paces(both)} == {(7.0, 7.0)}
+    assert len(paces(both)) == 4
 
 
 def test_stopped_queues_come_before_busy_ones_and_the_brokers_own_is_left_out() -> None:
