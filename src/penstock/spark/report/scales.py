@@ -75,17 +75,20 @@ class Row(NamedTuple):
 
 
 class TimeAxis:
-    """The time of a report: from its first phase or number to its last."""
+    """The time of a report: from its first phase, hold or number to its last."""
 
     def __init__(self, tables: Tables, run: RunDescription, bucket_ns: int) -> None:
-        moments = [row.bucket_ns for row in tables.throughput]
-        moments += [row.t_ns for row in tables.queue_depth]
+        samples = [row.t_ns for row in tables.queue_depth]
+        starts = [row.bucket_ns for row in tables.throughput]
+        starts += [row.bucket_ns for row in tables.held_time]
         ends = [one.bucket_ns + bucket_ns for one in tables.held_time]
-        starts = [*moments, *(one.bucket_ns for one in tables.held_time)]
+        ends += [*starts, *samples]
         if run.phases:
-            starts, ends = [run.phases[0].start_ns], [*ends, run.phases[-1].end_ns]
+            ends.append(run.phases[-1].end_ns)
+        # Of a run there are samples before it begins.
+        starts += [run.phases[0].start_ns] if run.phases else samples
         self.start_ns = min(starts, default=0)
-        self.end_ns = max([*moments, *ends, self.start_ns + SECOND_NS])
+        self.end_ns = max([*ends, self.start_ns + SECOND_NS])
         self.run, self.tables = run, tables
 
     @property

@@ -197,6 +197,19 @@ def blame(victim: str, path: str, seconds: float, cause: str = "slow consumers")
     return BlameRow(0, victim, path.rpartition(" → ")[2], cause, path, round(seconds * S))
 
 
+def test_what_was_held_before_the_phases_of_the_last_run_is_on_its_charts() -> None:
+    """Tables that one run was added to after another know the phases of the last one."""
+    path = "chan:A/1 → queue:/q"
+    earlier = NOTHING._replace(
+        root_cause=(blame("chan:A/1", path, 2.0, "broker work"),),
+        held_time=(HeldRow(0, "chan:A/1", 2 * S),),
+    )
+    traced = NOTHING._replace(throughput=(ThroughputRow(S, "q", 5, 5, 5, 5),))
+    run = RunDescription((Phase("calm", 900 * S + 7, 960 * S),))
+    assert "How many connections and channels were held" in page_of(earlier, run)[0].text
+    assert "as clients have counted them" in page_of(traced, run)[0].text
+
+
 def test_a_wait_of_a_channel_and_its_connection_is_one() -> None:
     rows = [
         blame("chan:a/1", "chan:a/1 → queue:/q → consumers:/q", 4),
