@@ -9,7 +9,7 @@ it unless the user put it there. Every message is a batch of events
 
 from importlib.metadata import version
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode
 
 import penstock
 from penstock.base.errors import OperatorError
@@ -125,8 +125,8 @@ class StreamInput(PipelineInput):
 
 def _apart(address: str) -> tuple[str, dict[str, str]]:
     """The address without our parameters, and those."""
-    parts = urlsplit(address)
-    given = parse_qsl(parts.query, keep_blank_values=True)
+    place, _, query = address.partition("?")
+    given = parse_qsl(query, keep_blank_values=True)
     mine = {name: value for name, value in given if name in OPTIONS}
-    rest = [(name, value) for name, value in given if name not in mine]
-    return urlunsplit(parts._replace(query=urlencode(rest))), mine
+    rest = urlencode([(name, value) for name, value in given if name not in mine])
+    return f"{place}?{rest}" if rest else place, mine
