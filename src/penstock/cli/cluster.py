@@ -19,6 +19,7 @@ from penstock.base.printable import printable
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
 from penstock.cli.asking import FORM, TABLE, RunningBroker
 from penstock.cli.cluster_options import INSTALL
+from penstock.cli.numbers import NumberRange
 from penstock.cli.prompts import confirmed
 from penstock.cli.tables import columns, console, show, table
 from penstock.server.cluster.member_files import leave
@@ -265,7 +266,7 @@ def leave_cluster(directory: Path) -> None:
     "--seconds",
     default=20.0,
     show_default=True,
-    type=click.FloatRange(0.0, SECONDS_MAX),
+    type=NumberRange(0.0, SECONDS_MAX),
     help="How long the clients work.",
 )
 @click.option("--etcd", "program", default="", help="The etcd to run.  [default: etcd in PATH]")

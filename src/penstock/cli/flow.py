@@ -20,6 +20,7 @@ from penstock.broker.admin.answers_flow import EDGE_SORTS, TOP_SORTS, EdgeRow, E
 from penstock.cli.asking import TABLE, Listed, RunningBroker, asking, listing
 from penstock.cli.flow_settings import show_alarms, show_changes, show_settings
 from penstock.cli.flow_top import TopOptions, run_top
+from penstock.cli.numbers import NumberRange
 from penstock.cli.tables import FAINT, RED, Cell, columns, console, say, say_more, show, table
 from penstock.telemetry.words import amount, duration, percent, size
 
@@ -143,7 +144,7 @@ def set_(broker: RunningBroker, changes: tuple[str, ...], lasting: str) -> None:
     "--interval",
     default=1.0,
     show_default=True,
-    type=click.FloatRange(0.1, 60),
+    type=NumberRange(0.1, 60),
     help="Seconds between two frames.",
 )
 @click.option("--window", default=10.0, show_default=True, help="Rates and shares of so many s.")

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.asking import FORM
+from penstock.cli.numbers import NumberRange
 
 
 @click.command()
@@ -13,7 +14,7 @@ from penstock.cli.asking import FORM
 @click.option("--sim", "is_simulated", is_flag=True, help="Only the simulator.")
 @click.option("--live", "is_live", is_flag=True, help="Only live brokers, started here.")
 @click.option("--quick", is_flag=True, help="Short runs, fewer static windows; simulator only.")
-@click.option("--seconds", type=click.FloatRange(0.2, 600), help="Length of each run.")
+@click.option("--seconds", type=NumberRange(0.2, 600), help="Length of each run.")
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0))
 @click.option(
     "--jobs",

@@ -13,6 +13,7 @@ import click
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
+from penstock.cli.numbers import NumberRange
 from penstock.cli.progress import Bar
 from penstock.spark.input.pipeline_input import FileInput, PipelineInput, as_inputs
 from penstock.spark.input.stream_input import StreamInput, is_address
@@ -76,14 +77,14 @@ def pipeline() -> None:
     "--every",
     default=10.0,
     show_default=True,
-    type=click.FloatRange(0.5, 3600.0),
+    type=NumberRange(0.5, 3600.0),
     help="Seconds between two rounds of --follow.",
 )
 @click.option(
     "--bucket",
     default=1.0,
     show_default=True,
-    type=click.FloatRange(0.1, 3600.0),
+    type=NumberRange(0.1, 3600.0),
     help="Seconds that times are summed over.",
 )
 @click.option("--keep", type=_AGE, help="Of the tables, while it runs: 30d. See `expire`.")

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from penstock.cli.numbers import NumberRange
 from penstock.demo.greeting import first_line
 
 
@@ -16,7 +17,7 @@ from penstock.demo.greeting import first_line
     "duration_scale",
     default=1.0,
     show_default=True,
-    type=click.FloatRange(0.1, 10.0),
+    type=NumberRange(0.1, 10.0),
     help="Factor on the length of every phase.",
 )
 @click.option("--keep-events", is_flag=True, help="Keep event and trace files beside the report.")

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.asking import FORM
+from penstock.cli.numbers import NumberRange
 from penstock.sweep.choices import AUTO, BOTH, DEFAULT_CONNECTIONS, DELTA, ENGINES, EVENTS, PARQUET
 
 
@@ -27,7 +28,7 @@ from penstock.sweep.choices import AUTO, BOTH, DEFAULT_CONNECTIONS, DELTA, ENGIN
     help="Publishers of chains; above 100 only the fluid model runs them.",
 )
 @click.option("--seeds", default="1", show_default=True, help="As 1-5,9.")
-@click.option("--seconds", type=click.FloatRange(0.2, 600), help="Length of each run.")
+@click.option("--seconds", type=NumberRange(0.2, 600), help="Length of each run.")
 @click.option(
     "--engine", default=EVENTS, show_default=True, type=click.Choice((*ENGINES, BOTH)),
     help="The real broker on a virtual clock, the fluid model, or both and how far they differ.",

@@ -6,6 +6,7 @@
 import subprocess
 import sys
 
+import pytest
 from click.testing import CliRunner
 
 import penstock
@@ -46,3 +47,18 @@ def test_every_command_has_help_without_any_extra() -> None:
 def test_it_says_its_version() -> None:
     said = CliRunner().invoke(cli, ["--version"])
     assert (said.output, said.exit_code) == (f"penstock {penstock.__version__}\n", 0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pipeline", "run", "--input", ".", "--tables", "t", "--bucket", "nan"),
+        ("pipeline", "run", "--input", ".", "--tables", "t", "--every", "nan"),
+        ("flow", "top", "--interval", "nan"),
+        ("run", "--duration", "nan"),
+    ],
+)
+def test_what_is_not_a_number_is_in_no_range(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 2, done.output
+    assert "'nan' is not a number" in done.output
