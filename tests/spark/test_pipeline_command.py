@@ -2,10 +2,12 @@
 
 import csv
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 from penstock.spark.java import JavaHome
+from penstock.spark.tables.store import existing_store
 from tests.spark.marks import IN_SPARK
 from tests.spark.synthetic import World, write_world
 from tests.terminal import on_terminal
@@ -37,3 +39,19 @@ def test_tables_and_then_a_report(java: JavaHome, tmp_path: Path) -> None:
     assert "telemetry with gaps: 3 events missing" in page
     with (out / "tables" / "alarms.csv").open(newline="", encoding="utf-8") as file:
         assert [row["alarm"] for row in csv.DictReader(file)] == ["alarm:memory"]
+
+
+def test_a_place_is_the_same_one_for_tasks_that_run_elsewhere(
+    java: JavaHome, tmp_path: Path
+) -> None:
+    """Executors have working directories of their own; a colon in a relative path is no address."""
+    write_world(tmp_path / "in", World(seed=21, messages=50))
+    command = (sys.executable, "-m", "penstock.cli.main", "pipeline", "run", "--input", "in")
+    where = ("--tables", "at 10:30", "--master", "local-cluster[1,1,1024]")
+    done = subprocess.run(
+        [*command, *where], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS_MAX
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tables   at 10:30: " in done.stdout
+    table = existing_store(tmp_path / "at 10:30").read("bronze/messages")
+    assert table is not None and len(table) > 50

@@ -67,3 +67,11 @@ def test_what_is_not_there_is_named(
     fault = penstock(*arguments).exception
     assert isinstance(fault, OperatorError)
     assert words in str(fault)
+
+
+def test_tables_that_cannot_be_made_are_refused_before_spark_starts(tmp_path: Path) -> None:
+    write_world(tmp_path / "in", World(seed=21, messages=10))
+    (tmp_path / "file").touch()
+    fault = penstock("run", "--input", tmp_path / "in", "--tables", tmp_path / "file").exception
+    assert isinstance(fault, OperatorError)
+    assert "file cannot be written: " in str(fault) and "choose another directory" in str(fault)

@@ -123,10 +123,7 @@ class Updater:
             self._job.update(see)
             return self._described()
         except OSError as fault:
-            raise OperatorError(
-                f"the tables in {self._tables_dir} cannot be written: {fault}; choose another "
-                "directory"
-            ) from fault
+            raise _unwritten(self._tables_dir, fault) from fault
 
     def follow(self, period_s: float, say: Callable[[str], None]) -> None:
         """Go on with what comes; a line for every batch, and one when a broker is away, which is
@@ -147,7 +144,6 @@ class Updater:
 
     def _described(self) -> About:
         """Write down what the tables are made of. Raises: OSError."""
-        self._tables_dir.mkdir(parents=True, exist_ok=True)
         source = TableSource(self._note, *self._job.counts())
         about = About(source, self._job.bucket_ns, self._job.origin_ns, run_of(self._places))
         write_about(self._tables_dir, about)
@@ -166,6 +162,10 @@ def open_updater(
     minutes of data, ten for hours; master: where Spark runs, "" for this machine.
     Raises: OperatorError."""
     origin_ns = origin_of(tables_dir, run_of(places), bucket_ns)
+    try:
+        tables_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise _unwritten(tables_dir, fault) from fault
     # Spark is an optional, heavy dependency: what reads tables alone must not import it.
     from penstock.spark.job.job import SparkJob
     from penstock.spark.session.session import open_session
@@ -174,6 +174,12 @@ def open_updater(
         job = SparkJob(spark, places, tables_dir, bucket_ns, origin_ns)
         where = f"Java {java.version} ({java.source}) · {spark.sparkContext.master}"
         yield Updater(job, places, tables_dir, f"pyspark {spark.version} · {where}")
+
+
+def _unwritten(tables_dir: Path, fault: OSError) -> OperatorError:
+    return OperatorError(
+        f"the tables in {tables_dir} cannot be written: {fault}; choose another directory"
+    )
 
 
 def origin_of(tables_dir: Path, run: RunDescription, bucket_ns: int) -> int:

@@ -73,7 +73,8 @@ class TableStore:
     run has it done by a task, so that its driver's memory does not depend on how large they are."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        # Tasks may be in other working directories.
+        self.directory = directory.resolve()
         self.cut: Cut = without
 
     def batch(self, name: str) -> int:
