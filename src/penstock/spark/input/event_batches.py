@@ -39,7 +39,7 @@ def _table(body: bytes, batch: int) -> pa.Table:
     try:
         layout = layout_of(body)
         return _columns(body, layout, batch)
-    except (TraceError, ValueError, IndexError, pa.ArrowInvalid) as fault:
+    except (TraceError, ValueError, IndexError, OverflowError, pa.ArrowInvalid) as fault:
         text = f"{len(body)} bytes: {fault}"[:UNREADABLE_CHARACTERS]
         return pa.Table.from_pylist([{UNREADABLE: text, "batch": batch}], EVENTS).cast(_SCHEMA)
 

@@ -50,6 +50,9 @@ SAMPLE_FIELDS: Final = (
 )
 INTEGER_MAX: Final = (1 << 63) - 1
 """What a column of the tables can hold."""
+_DAMAGE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What reading JSON into a type ends in where it is none."""
+
 _READ_FIELDS: Final = frozenset(
     {
         "format",
@@ -167,7 +170,7 @@ def read_run(directory: Path) -> RunDescription:
         return RunDescription()
     try:
         run = msgspec.json.decode(path.read_bytes(), type=RunDescription)
-    except (OSError, msgspec.MsgspecError) as fault:
+    except (OSError, *_DAMAGE) as fault:
         raise OperatorError(
             f"{path} is not a run description ({fault}); delete it to analyse without phases"
         ) from fault
@@ -186,7 +189,7 @@ def read_brokers(directory: Path) -> tuple[BrokerLife, ...]:
     """Whose events lie in `directory`, by when they began; of LIVES_MAX files at most."""
     found: list[BrokerLife] = []
     for path in input_files(directory, EVENT_FILES)[-LIVES_MAX:]:
-        with path.open("rb") as file, suppress(msgspec.MsgspecError):
+        with path.open("rb") as file, suppress(*_DAMAGE):
             found.append(msgspec.json.decode(file.readline(HEADER_BYTES_MAX), type=BrokerLife))
     return tuple(sorted(found, key=lambda one: (one.wall_ns, one.mono_ns, one.boot_id)))
 
@@ -231,11 +234,12 @@ NO_HEADER: Final = Header()
 
 def header_from_fields(fields: dict[str, Json] | None) -> Header:
     """Of the first line of an event file; empty when it is no header. An old one, without two
-    readings of one instant, has times as they are."""
+    readings of one instant, has times as they are, and so has one with impossible readings."""
     if fields is None or fields.get("format") != EVENT_FORMAT:
         return Header()
     wall_ns, mono_ns = number_in(fields, "wall_ns"), number_in(fields, "mono_ns")
-    return Header(text_in(fields, "boot_id"), text_in(fields, "node"), wall_ns - mono_ns)
+    offset_ns = wall_ns - mono_ns if _can_be_held(wall_ns - mono_ns) else 0
+    return Header(text_in(fields, "boot_id"), text_in(fields, "node"), offset_ns)
 
 
 def event_header(file: BinaryIO) -> Header:

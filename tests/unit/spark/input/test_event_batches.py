@@ -60,8 +60,10 @@ def test_what_is_damaged_is_a_row_and_the_rest_is_there() -> None:
     struct.pack_into("<I", wild, reason.at, 77)
     odd = bytearray(good)
     odd[-1] = 0xFF
-    found = batches_to_tables([b"{}", good, good[:-1], bytes(wild), bytes(odd)], 1)
+    early = TraceHeader("n", "b", (1 << 63) - 1, -1, "1")
+    when = encode_batch(early, [Event(3, 4, GATE_CLOSED, "a", "b", "c", 0)])
+    found = batches_to_tables([b"{}", good, good[:-1], bytes(wild), bytes(odd), when], 1)
     events = [row for row in rows(found) if "gate_closed" in row]
     damage = [text for table in found for text in table[UNREADABLE].to_pylist() if text]
-    assert len(events) == 1 and len(damage) == 4
+    assert len(events) == 1 and len(damage) == 5
     assert any("no batch of flow events" in text for text in damage)
