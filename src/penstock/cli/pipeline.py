@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from penstock.base.errors import OperatorError
+from penstock.base.printable import printable
 from penstock.base.quantities import parse_duration_ns
 from penstock.cli.numbers import NumberRange
 from penstock.cli.progress import Bar
@@ -108,7 +109,7 @@ def run(
             updater.keep(keep, keep if keep_bronze is None else keep_bronze)
             if bar is None:
                 click.echo(f"follow   every {every:g} s until Ctrl-C; a line when something came")
-                updater.follow(every, click.echo)
+                updater.follow(every, _say)
                 return
 
             def seen(now: Seen) -> None:
@@ -197,13 +198,18 @@ def report(tables: Path, output: Path, export: str | None) -> None:
 def show(summary: Summary) -> None:
     """The summary, for a terminal."""
     for promise in summary.promises:
-        click.echo(f" {MARKS[promise.state]} {promise.name}: {promise.detail}")
+        _say(f" {MARKS[promise.state]} {promise.name}: {promise.detail}")
     for sentence in summary.sentences:
-        click.echo(f" · {sentence}")
+        _say(f" · {sentence}")
     for number, one in enumerate(summary.recommendations[:RECOMMENDATIONS_SHOWN], 1):
-        click.echo(f" {number}) {one.share:4.0%} {one.rule}: {one.scope}")
-        click.echo(f"         {one.evidence}")
-        click.echo(f"       → {one.advice}")
+        _say(f" {number}) {one.share:4.0%} {one.rule}: {one.scope}")
+        _say(f"         {one.evidence}")
+        _say(f"       → {one.advice}")
+
+
+def _say(line: str) -> None:
+    """With names in it that clients have given."""
+    click.echo(printable(line))
 
 
 def _input(place: str) -> PipelineInput:

@@ -8,10 +8,12 @@ from click.testing import CliRunner, Result
 
 from penstock.base.errors import OperatorError
 from penstock.cli.main import cli
+from penstock.cli.pipeline import show
 from penstock.spark.job.about import About, write_about
 from penstock.spark.job.pipeline import origin_of
-from penstock.spark.report.summary import TableSource
-from penstock.spark.schema.formats import RunDescription
+from penstock.spark.report.summary import TableSource, summarise
+from penstock.spark.schema.formats import Check, RunDescription
+from penstock.spark.schema.rows import BlameRow, Tables
 from tests.spark.synthetic import World, write_world
 
 
@@ -75,3 +77,15 @@ def test_tables_that_cannot_be_made_are_refused_before_spark_starts(tmp_path: Pa
     fault = penstock("run", "--input", tmp_path / "in", "--tables", tmp_path / "file").exception
     assert isinstance(fault, OperatorError)
     assert "file cannot be written: " in str(fault) and "choose another directory" in str(fault)
+
+
+def test_names_of_clients_do_not_write_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "shop\x1b[2J\n ✔ no confirmed message lost\u202e"
+    rows = (BlameRow(0, f"conn:{name}", f"queue:/{name}", "broker work", f"conn:{name}", 10**9),)
+    tables = Tables((), rows, (), (), (), (), (), (), ())
+    run = RunDescription(checks=(Check(name, "kept", name),), messages=(name,))
+    show(summarise(tables, run, TableSource("", 1, 0, 0, 0)))
+    said = capsys.readouterr().out
+    assert "shop\\x1b[2J\\n ✔ no confirmed" in said
+    assert all(line.isprintable() and line[1] in "✔✘–·1 " for line in said.splitlines())
+    assert said.count("\n ✔ no confirmed") == 0
