@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.spark.report.summary import TableSource
-from penstock.spark.schema.formats import RunDescription, read_run, write_run
+from penstock.spark.schema.formats import RunDescription, read_run, write_run, write_whole
 
 FILE: Final = "about.json"
 VERSION: Final = 5
@@ -45,7 +45,7 @@ def write_about(directory: Path, about: About) -> None:
     text = json.dumps(fields, indent=1) + "\n"
     path = directory / FILE
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     if read_run(directory) != about.run:
         write_run(directory, about.run)
 

@@ -14,6 +14,7 @@ one is known loss and is reported.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -182,7 +183,18 @@ def read_run(directory: Path) -> RunDescription:
 def write_run(directory: Path, run: RunDescription) -> None:
     """Write run.json, the inverse of `read_run`."""
     fields = {"format": "penstock-run", "version": 1, **asdict(run)}
-    (directory / RUN_FILE).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+    write_whole(directory / RUN_FILE, json.dumps(fields, indent=1) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Put `text` into the place of a file, which a full disk or a kill leaves as it was. Raises:
+    OSError."""
+    new = path.with_name(f".{path.name}.new")
+    with new.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
 
 
 def read_brokers(directory: Path) -> tuple[BrokerLife, ...]:
