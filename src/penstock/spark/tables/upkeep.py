@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.base.errors import OperatorError
-from penstock.spark.tables.files import DAY_NS, WrittenFile, day_of, merged, write_days
+from penstock.spark.tables.files import DAY_NS, WrittenFile, day_name, day_of, merged, write_days
 from penstock.spark.tables.store import (
     FLOOR,
     UNDATED,
@@ -160,7 +160,9 @@ def expire(
         age_ns = bronze_ns if name.startswith("bronze/") else keep_ns
         # Whole days, as the tables are partitioned: a bucket, or a hold, is never half there.
         until_ns = min(now_ns - age_ns, open_ns) // DAY_NS * DAY_NS
-        found = [file for file in store.live(name, column) if file.high < until_ns]
+        # By their day: a file of lines that cannot be read has no times.
+        first = day_name(until_ns // DAY_NS)
+        found = [file for file in store.live(name, column) if "" < day_of(file.path) < first]
         if found and not is_dry:
             _remove(store, name, found, column, until_ns)
         if found:

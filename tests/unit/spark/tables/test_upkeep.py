@@ -29,6 +29,7 @@ from penstock.spark.tables.files import (  # noqa: E402
     without,
     write_days,
 )
+from penstock.spark.tables.loading import present  # noqa: E402
 from penstock.spark.tables.store import FLOOR, DeltaStore, ParquetStore  # noqa: E402
 from penstock.spark.tables.upkeep import compact, expire, tables_to_keep, vacuum  # noqa: E402
 
@@ -117,6 +118,17 @@ def test_whole_days_go_and_bronze_earlier_than_the_rest(store: DeltaStore) -> No
     assert actors(store) == ["a0", "a2", "a5", "a9.4"]
     assert store.number("bronze/events", FLOOR) == 19_996 * DAY_NS
     assert list(expire(store, 9 * DAY_NS, 4 * DAY_NS, NOW_NS, is_dry=False)) == []
+
+
+def test_lines_that_cannot_be_read_go_with_the_day_on_which_they_came(store: DeltaStore) -> None:
+    """They have no time. That they are missing is told on the page as long as they are kept."""
+    lines = pa.table({"t_ns": pa.array([None], pa.int64()), "unreadable": ["{torn"]})
+    append(store, "bronze/events", lines, "t_ns", 0)
+    today_ns = time.time_ns()
+    list(expire(store, DAY_NS, DAY_NS, today_ns, is_dry=False))
+    assert present(store, "bronze/events", "unreadable") == 1
+    list(expire(store, DAY_NS, DAY_NS, today_ns + 2 * DAY_NS, is_dry=False))
+    assert present(store, "bronze/events", "unreadable") == 0
 
 
 @pytest.mark.parametrize(("last_days", "left"), [(0.0, ["a0", "a5"]), (2.0, ["a0"])])
