@@ -1,6 +1,7 @@
 """Reads gold tables back without Spark, and exports them."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from penstock.base.errors import OperatorError
 from penstock.spark.schema.arrow_columns import schema_of
 from penstock.spark.schema.rows import (
     INTEGRITY_COUNTS,
@@ -19,17 +21,47 @@ from penstock.spark.schema.rows import (
     Tables,
     client_names,
 )
-from penstock.spark.tables.store import EVENTS, TableStore
+from penstock.spark.tables.store import EVENTS, TableStore, read_files
 
 GOLD: Final = tuple(name for name in Tables._fields if name not in ("integrity", "alarms"))
 """Tables that are read back as they lie in the layer of that name."""
 
+TOGETHER: Final = ("who_blocked_whom", "held_time", "time_in_state", "root_cause")
+"""Those that are checked against each other."""
+
+WAIT_S: Final = 10.0
+LOOK_S: Final = 0.1
+
 
 def load_tables(store: TableStore) -> Tables:
-    """Everything the report is made of; a table that is not there is empty."""
-    found: dict[str, Any] = {name: _rows(store, f"gold/{name}", ROW_TYPES[name]) for name in GOLD}
-    alarms = _rows(store, "silver/alarm_interval", AlarmInterval)
+    """Everything the report is made of; a table that is not there is empty. Raises: OperatorError
+    when a run was cut short."""
+    found: dict[str, Any] = {
+        name: _rows(files, ROW_TYPES[name]) for name, files in _of_one_batch(store).items()
+    }
+    for name in GOLD:
+        if name not in found:
+            found[name] = _rows(store.files(f"gold/{name}"), ROW_TYPES[name])
+    alarms = _rows(store.files("silver/alarm_interval"), AlarmInterval)
     return Tables(**found, integrity=_integrity(store), alarms=alarms)
+
+
+def _of_one_batch(store: TableStore) -> dict[str, list[str]]:
+    """The files of `TOGETHER`, by name, once a run that goes on has changed all of them."""
+    end_s = time.monotonic() + WAIT_S
+    while True:
+        before = [store.batch(f"gold/{name}") for name in TOGETHER]
+        files = {name: store.files(f"gold/{name}") for name in TOGETHER}
+        after = [store.batch(f"gold/{name}") for name in TOGETHER]
+        if before == after and len(set(after)) == 1:
+            return files
+        if time.monotonic() > end_s:
+            raise OperatorError(
+                f"the tables in {store.directory} do not know the same: a run was cut short "
+                f"while it changed them, or takes more than {WAIT_S:g} s for that; "
+                "`penstock pipeline run` with the same --input and --tables finishes it"
+            )
+        time.sleep(LOOK_S)
 
 
 def load_blame(store: TableStore, since_ns: int) -> list[BlameRow]:
@@ -68,8 +100,8 @@ def _came_up(file: str) -> Iterator[tuple[str, str, str]]:
     return zip(*(rows[name].to_pylist() for name in columns), strict=True)
 
 
-def _rows(store: TableStore, name: str, row_type: Any) -> tuple[Any, ...]:
-    table = store.read(name)
+def _rows(files: Sequence[str], row_type: Any) -> tuple[Any, ...]:
+    table = read_files(files)
     if table is None:
         return ()
     return tuple(sorted(row_type(**fields) for fields in table.to_pylist()))

@@ -170,13 +170,17 @@ class TableStore:
 
     def read(self, name: str) -> pa.Table | None:
         """The whole table, None when there is nothing in it. For small ones."""
-        files = self.files(name)
-        return pa.concat_tables([pq.read_table(file) for file in files]) if files else None
+        return read_files(self.files(name))
 
     def names(self) -> list[str]:
         """The tables that are there, `layer/name`."""
         found = [path for layer in LAYERS for path in sorted(self.directory.glob(f"{layer}/*"))]
         return [f"{path.parent.name}/{path.name}" for path in found if path.is_dir()]
+
+
+def read_files(files: Sequence[str]) -> pa.Table | None:
+    """Their rows together, None for no files."""
+    return pa.concat_tables([pq.read_table(file) for file in files]) if files else None
 
 
 def open_store(directory: Path) -> TableStore:
@@ -351,6 +355,9 @@ class ParquetStore(TableStore):
 
 class FoundParquet(TableStore):
     """Directories of Parquet files that another program has written; for reading."""
+
+    def number(self, name: str, key: str) -> int:
+        return -1
 
     def live(self, name: str, column: str = "") -> list[WrittenFile]:
         place = self.place(name)
