@@ -19,7 +19,7 @@ from penstock.cli.progress import Bar
 from penstock.spark.input.pipeline_input import FileInput, PipelineInput, as_inputs
 from penstock.spark.input.stream_input import StreamInput, is_address
 from penstock.spark.job.backlog import Seen
-from penstock.spark.job.pipeline import open_updater, spark_java, stored_tables
+from penstock.spark.job.pipeline import open_updater, spark_java
 from penstock.spark.job.pipeline import report as make_report
 from penstock.spark.report.promises import MARKS
 from penstock.spark.report.summary import Summary
@@ -184,12 +184,7 @@ def _tell(what: str, done: Iterable["Done"], is_dry: bool) -> None:
 )
 def report(tables: Path, output: Path, export: str | None) -> None:
     """One page with charts and advice; its summary here. Exit status: 1 for a broken promise."""
-    summary = make_report(tables, output)
-    if export is not None:
-        # Optional: an installation without the extra has a broker all the same.
-        from penstock.spark.tables.loading import export as write_tables
-
-        write_tables(output / "tables", stored_tables(tables), export)
+    summary = make_report(tables, output, export or "")
     show(summary)
     click.echo(f"report   {output / 'index.html'}")
     sys.exit(0 if summary.is_kept else 1)

@@ -1,5 +1,6 @@
 """`penstock pipeline`: faults that say what to do, before any Spark starts."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -89,3 +90,14 @@ def test_names_of_clients_do_not_write_on_the_terminal(capsys: pytest.CaptureFix
     assert "shop\\x1b[2J\\n ✔ no confirmed" in said
     assert all(line.isprintable() and line[1] in "✔✘–·1 " for line in said.splitlines())
     assert said.count("\n ✔ no confirmed") == 0
+
+
+def test_tables_that_cannot_be_exported_are_told(tmp_path: Path) -> None:
+    write_about(tmp_path, About(TableSource("", 0, 0, 0, 0), 10**9, 0, RunDescription()))
+    wanted = ("report", "--tables", tmp_path, "--output", tmp_path / "o", "--export", "csv")
+    assert penstock(*wanted).exit_code == 0
+    assert (tmp_path / "o" / "tables" / "root_cause.csv").read_text().startswith('"bucket_ns"')
+    shutil.rmtree(tmp_path / "o" / "tables")
+    (tmp_path / "o" / "tables").touch()
+    fault = penstock(*wanted).exception
+    assert isinstance(fault, OperatorError) and "choose another directory" in str(fault)

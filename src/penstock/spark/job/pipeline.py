@@ -27,8 +27,8 @@ from penstock.spark.job.about import About, read_about, write_about
 from penstock.spark.job.backlog import See
 from penstock.spark.report.report import render
 from penstock.spark.report.summary import Summary, TableSource, summarise
-from penstock.spark.schema.formats import RunDescription
-from penstock.spark.schema.rows import BlameRow, Tables, nodes_of, renamed
+from penstock.spark.schema.formats import TABLES, RunDescription
+from penstock.spark.schema.rows import BlameRow, nodes_of, renamed
 
 if TYPE_CHECKING:
     from penstock.spark.job.job import SparkJob
@@ -41,8 +41,9 @@ INSTALL: Final = 'pip install "penstock-mq[spark]"'
 BUCKETS_SHOWN: Final = 10
 
 
-def report(tables_dir: Path, output_dir: Path) -> Summary:
-    """Write summary.json and index.html of tables that are there.
+def report(tables_dir: Path, output_dir: Path, form: str = "") -> Summary:
+    """Write summary.json and index.html of tables that are there, and these with the broker's own
+    names, as "csv" or "parquet" if `form` says so.
 
     Raises: OperatorError when there are none, or the output cannot be written.
     """
@@ -54,35 +55,29 @@ def report(tables_dir: Path, output_dir: Path) -> Summary:
         )
     require_packages("the report", "pyarrow")
     # Optional: an installation without the extra has a broker all the same.
-    from penstock.spark.tables.loading import load_names
+    from penstock.spark.tables.loading import export, load_names, load_tables
     from penstock.spark.tables.store import existing_store
 
-    tables = stored_tables(tables_dir)
-    names = load_names(existing_store(tables_dir))
+    store = existing_store(tables_dir)
+    stored = load_tables(store)
+    names = load_names(store)
     # A run knows the names of its own clients, and only its own brokers have them.
-    nodes = {one.node for one in about.run.brokers} or nodes_of(tables)
+    nodes = {one.node for one in about.run.brokers} or nodes_of(stored)
     names |= {node: {**names.get(node, {}), **about.run.names} for node in nodes}
-    tables = renamed(tables, names)
+    tables = renamed(stored, names)
     summary = summarise(tables, about.run, about.source, about.bucket_ns)
     try:
         output_dir.mkdir(parents=True, exist_ok=True)
         summary.write(output_dir / "summary.json")
         page = render(tables, about.run, summary, about.bucket_ns)
         (output_dir / "index.html").write_text(page, encoding="utf-8")
+        if form:
+            export(output_dir / TABLES, stored, form)
     except OSError as fault:
         raise OperatorError(
             f"the report cannot be written below {output_dir}: {fault}; choose another directory"
         ) from fault
     return summary
-
-
-def stored_tables(tables_dir: Path) -> Tables:
-    """The gold tables, with the broker's own names. Raises: OperatorError."""
-    # Optional: an installation without the extra has a broker all the same.
-    from penstock.spark.tables.loading import load_tables
-    from penstock.spark.tables.store import existing_store
-
-    return load_tables(existing_store(tables_dir))
 
 
 def require_packages(what: str, *names: str) -> None:
