@@ -49,6 +49,8 @@ EVENT_TABLES: Final = (*FACTS, *ANSWERS)
 KNOWN: Final = ("silver/consumer", "silver/last_seen")
 """What is known of everything so far: small, and exchanged as a whole, once all else is there."""
 
+NEVER_NS: Final = 1 << 62
+
 _TIMES: Final = ("bucket_ns", "end_ns", "since_ns", "t_ns")
 """What a table is exchanged by: the first of these columns that it has."""
 _BATCH: Final = re.compile(r"part-(\d+)-")
@@ -74,6 +76,10 @@ class EventTables:
         parts = bundled(horizon.events, self._tasks(horizon.events))
         scans = [Scan(tuple(files), known) for files in parts]
         reach = found_in_tasks(self._spark, scans, horizon.reach)
+        if not reach.last:
+            # All that is new are lines that cannot be read, of which nothing follows.
+            self._put(dict.fromkeys(EVENT_TABLES, Made((), ())), EVENT_TABLES, batch, NEVER_NS)
+            return
         from_ns = store.kept(EVENTS, reach.from_ns, self._bucket_ns)
         pieces, shares = self._slice(reach, from_ns)
         works = [

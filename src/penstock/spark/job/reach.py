@@ -165,6 +165,7 @@ class Horizon:
             boot: End(row["node"], row["seq_max"], row["t_ns_max"]) for boot, row in fresh.items()
         }
         if self.known < 0 or not fresh:
+            # Everything is new, or nothing.
             return Reach(0, last, 0, _remembered(last, last), {})
         seen = _plain(read(self.seen, LAST_SEEN, pc.scalar(True)), LAST_SEEN)
         ends = {

@@ -23,7 +23,7 @@ from penstock.spark.input import event_slice, parse
 from penstock.spark.job import event_tables, facts, reach, tasks
 from penstock.spark.job.event_tables import EVENT_TABLES, EventTables
 from penstock.spark.schema.rows import ROW_TYPES, AlarmInterval
-from penstock.spark.tables.files import WrittenFile
+from penstock.spark.tables.files import WrittenFile, write_days
 from penstock.spark.tables.store import EVENTS, ParquetStore, TableStore, open_store
 from tests.spark import oracle
 from tests.spark.flow_events import FlowEvent
@@ -269,3 +269,24 @@ def test_a_long_hold_makes_no_batch_longer(tmp_path: Path, monkeypatch: pytest.M
     held = [row["held_ns"] for row in rows_of(store, "gold/held_time") if row["actor"] == "conn:A"]
     assert sum(held) == hold.end_ns - hold.start_ns
     assert len(held) == seconds
+
+
+def test_lines_that_cannot_be_read_change_nothing_that_is_known(tmp_path: Path) -> None:
+    """A batch has nothing else, as when a line is torn and its broker is silent."""
+    events = [
+        FlowEvent("b", 1, 100, "gate_closed", "chan:A/1", "queue:/q", "credit", 0, {}, "n"),
+        FlowEvent("b", 2, 110, "alarm_set", "alarm:memory", "", "", 0, {}, "n"),
+        FlowEvent("b", 3, 400, "actor_up", "conn:B", "", "", 0, {}, "n"),
+    ]
+    store = open_store(tmp_path)
+    take_in(store, events)
+    update(store)
+    assert_one_pass(store, events)
+    torn = pa.Table.from_pylist([{"unreadable": "{torn", "batch": 1}], schema=parse.EVENTS)
+    store.append(EVENTS, write_days(store.place(EVENTS), 1, torn, "t_ns"), torn.schema, 1, {})
+    update(store)
+    assert_one_pass(store, events)
+    more = [FlowEvent("b", 4, 500, "gate_opened", "chan:A/1", "queue:/q", "credit", 400, {}, "n")]
+    take_in(store, more)
+    update(store)
+    assert_one_pass(store, [*events, *more])
