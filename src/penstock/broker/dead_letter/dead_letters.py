@@ -162,6 +162,9 @@ class DeadLane(Lane):
         """The target has taken the first `count` of `messages`, or never will."""
         is_in = is_taken and self.target.is_alive
         is_kept = is_in and not self.receiver_gate.is_open
+        # What waited for the disk had been in the queue, and was repaid as it emptied. A queue that
+        # ends answers for its mailboxes before it forgets them.
+        was_in = is_taken and not is_in and self not in self.target.lanes
         index: i64 = 0
         while index < count:
             message = messages[index]
@@ -174,8 +177,7 @@ class DeadLane(Lane):
             if is_in:
                 letter.confirmed.append(self.target.identity)
             else:
-                # What waited for the disk had been in the queue, and was repaid as it emptied.
-                if message.stored is None:
+                if not was_in:
                     if isinstance(message, SharedMessage):
                         message.left()
                     message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
