@@ -123,13 +123,13 @@ class PagingManager(QueuePaging):
         self.reported_ns = self.reckoned_ns = context.clock.monotonic_ns()
 
     def adopt(self, actor: QueueActor) -> None:
-        """A queue is declared in a vhost with a store."""
-        if self.paging_ratio == 0:
+        """A queue is declared in a vhost with a store. What is delayed pages in no profile."""
+        if self.paging_ratio == 0 or actor.delays:
             return
         if self.is_rabbits():
             actor.paging = self
             self.rules_of(actor)
-        elif self.context.profile.is_depth_aware and not actor.delays:
+        elif self.context.profile.is_depth_aware:
             actor.paging = self
             if actor.depth_bytes > 0:
                 actor.page_above = actor.depth_bytes // OWN_SHARE

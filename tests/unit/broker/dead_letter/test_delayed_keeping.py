@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from penstock.base.limits import CATALOGUE_CHANGES
 from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.node.store_registry import bring_back
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.vhost.catalogue_rows import CatalogueChange, VhostRow
+from penstock.flow.profile import PROFILES
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, encode_table
 from penstock.simulation.machine.disk import SimDisk
@@ -16,6 +19,7 @@ from tests.definitions import export_definitions
 from tests.unit.broker.letter_bed import LetterBed
 from tests.unit.broker.peer import Bed, Peer, publish
 from tests.unit.server.durable_bed import DurableBed
+from tests.unit.server.lease_bed import LeaseBed
 
 STORE = "amq.delayed.x"
 INNER: Table = {"x-delayed-type": "direct"}
@@ -217,3 +221,28 @@ def test_what_is_overdue_comes_first_and_the_rest_at_its_time() -> None:
     assert again.ready("q") == 2
     again.wait(1)
     assert again.bodies("q") == [b"a", b"b", b"c"] and again.ready(STORE) == 1
+
+
+@pytest.mark.parametrize("profile", [name for name in PROFILES if name != "none"])
+def test_what_was_delayed_goes_on_after_a_restart_in_every_profile(
+    tmp_path: Path, profile: str
+) -> None:
+    """A store has no head that a queue's paging could read, so it pages in none."""
+    bed = LeaseBed(tmp_path, profile=profile)
+    peer = bed.connect()
+    declare(peer)
+    peer.call(1, m.QueueDeclare("q", durable=True), m.QueueDeclareOk)
+    peer.call(1, m.QueueBind("q", "x", "k"), m.QueueBindOk)
+    values = encode_table({"x-delay": 5000}) + b"\x02"
+    peer.send(publish(1, "x", "k", b"late", (0x3000, values)))
+    bed.work()
+    assert store_of(bed).messages.ready_count() == 1
+    bed.end()
+    bed = LeaseBed(tmp_path, profile=profile)
+    assert store_of(bed).messages.ready_count() == 1
+    assert store_of(bed).paging is None
+    bed.work()
+    bed.pass_time(5001)
+    bed.work()
+    assert (store_of(bed).messages.ready_count(), bed.ready()) == (0, 1)
+    bed.end()
