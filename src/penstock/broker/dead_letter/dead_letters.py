@@ -21,7 +21,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.errors import ConnectionFault
-from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line
+from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line, Owed
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.queue.queue_actor import (
@@ -287,6 +287,20 @@ class LaneAnswers(Answerable):
             self.lane.answer(messages, len(messages), False)
 
 
+class Remaining(Owed):
+    """The backlog of a queue that is gone, sent on piece by piece."""
+
+    __slots__ = ("box",)
+
+    def __init__(self, box: "DeadLetters") -> None:
+        self.box = box
+
+    def step(self) -> bool:
+        return self.box.send_rest()
+
+
+SENT_AT_ONCE: Final = 32
+"""Letters of the backlog of a queue that is gone; fewer, where routes take long."""
 NOT_STALLED: Final = ("", "")
 EXPIRED: Final = "expired"
 """Reason: what has expired stays at the head of its queue, because no letter may be sent."""
@@ -692,19 +706,7 @@ class DeadLetters(DeadLetterSink):
     def finished(self) -> None:
         """The queue is gone. What was to be confirmed goes with it, as in RabbitMQ; the rest of the
         backlog is sent, past the window, and targets take what they were handed."""
-        late = self.late
-        self.late = deque()
-        for letter in late:
-            if not self.is_confirmed:
-                self._begin(letter, False)
-            else:
-                self.counts.lost[LOST_DELETED] += 1
-            self._hold(letter, -1)
-        for lane in list(self.lanes.values()):
-            if lane.target.is_alive:
-                lane.target.detach(lane)
-            lane.abandon()
-        self.lanes.clear()
+        self._leave_lanes()
         for letter in self.stuck:
             self.counts.lost[LOST_DELETED] += 1
             letter.is_lost = True
@@ -716,6 +718,31 @@ class DeadLetters(DeadLetterSink):
         self.worker.is_alive = False
         self.is_asked = False
         self._note()
+        self.actor.line.errands.begin(Remaining(self))
+
+    def send_rest(self) -> bool:
+        """Some of the backlog goes on, whose queue is gone; True if there is more of it."""
+        self.matched = 0
+        has_vhost = self.actor.vhost in self.manager.vhosts
+        left: i64 = SENT_AT_ONCE
+        while self.late and left > 0 and self.matched < MATCHED_AT_ONCE:
+            left -= 1
+            letter = self.late.popleft()
+            if self.is_confirmed:
+                self.counts.lost[LOST_DELETED] += 1
+            elif has_vhost:
+                self._begin(letter, False)
+            self._hold(letter, -1)
+        self._leave_lanes()
+        return len(self.late) > 0
+
+    def _leave_lanes(self) -> None:
+        """Targets take what they were handed, whatever their limits are."""
+        for lane in list(self.lanes.values()):
+            if lane.target.is_alive:
+                lane.target.detach(lane)
+            lane.abandon()
+        self.lanes.clear()
 
     def numbers(self) -> dict[str, float]:
         found = self.counts.numbers()

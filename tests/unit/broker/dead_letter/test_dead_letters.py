@@ -4,7 +4,9 @@ from typing import Final
 
 import pytest
 
+from penstock.broker.admin import vhosts
 from penstock.broker.admin.views import actor_snapshots
+from penstock.broker.dead_letter.dead_letters import SENT_AT_ONCE
 from penstock.flow.profile import PROFILES
 from penstock.protocol import methods as m
 from penstock.protocol.property_lookup import EXPIRATION, HEADERS
@@ -221,6 +223,38 @@ def test_what_waits_is_still_sent_when_the_queue_is_deleted(bed: LetterBed) -> N
     assert not bed.actor("dead").lanes
     bed.unpark("dead")
     assert bed.ready("dead") == 100
+    bed.check_books()
+
+
+def test_what_waits_when_the_queue_is_deleted_is_sent_in_pieces(bed: LetterBed) -> None:
+    """A backlog may be of a hundred thousand letters, and others want their turns."""
+    letters = bed.rejected(500, "dead")
+    bed.broker.vhosts["/"].remove_queue(bed.actor("q"))
+    assert bed.ready("dead") == 32 + SENT_AT_ONCE and len(letters.late) == 500 - 32 - SENT_AT_ONCE
+    assert letters.held_bytes == sum(letter.size for letter in letters.late)
+    bed.unpark("dead")
+    assert bed.bodies("dead") == [b"%06d" % number for number in range(500)]
+    assert (letters.held_bytes, letters.count) == (0, 0)
+    bed.check_books()
+
+
+def test_what_waits_in_a_virtual_host_that_is_deleted_goes_with_it(bed: LetterBed) -> None:
+    bed.broker.add_vhost("other")
+    peer = bed.connect("tenant", vhost="other")
+    rules: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    peer.call(1, m.QueueDeclare("q", arguments=rules), m.QueueDeclareOk)
+    peer.call(1, m.QueueDeclare("dead"), m.QueueDeclareOk)
+    bed.fill("q", 500, peer)
+    bed.broker.vhosts["other"].queues["dead"].is_ready = True
+    for _ in range(500):
+        peer.say(1, m.BasicGet("q", False))
+    peer.heard()
+    peer.say(1, m.BasicNack(0, True, False))
+    queue = bed.broker.vhosts["other"].queues["q"]
+    assert queue.queue_limits is not None and queue.queue_limits.held_bytes() > 0
+    vhosts.delete(bed.broker, "other")
+    bed.run()
+    assert queue.queue_limits.held_bytes() == 0
     bed.check_books()
 
 
