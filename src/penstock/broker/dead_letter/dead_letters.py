@@ -535,8 +535,11 @@ class DeadLetters(DeadLetterSink):
         actor = self.actor
         vhost = self.manager.vhosts[actor.vhost]
         name = self.exchange
-        exchange = None if name is None else vhost.find_exchange(name)
-        if exchange is None or name is None:
+        if name is None:
+            # There was one when it died.
+            return LOST_NO_EXCHANGE
+        exchange = vhost.find_exchange(name)
+        if exchange is None:
             self._warn(f"there is no dead-letter exchange '{name}' in vhost '{actor.vhost}'")
             return LOST_NO_EXCHANGE
         written = letter.obituary
@@ -653,7 +656,13 @@ class DeadLetters(DeadLetterSink):
         stuck = self.stuck
         self.stuck = []
         for letter in stuck:
+            letter.is_confirmed = self.is_confirmed
+            if self._goes_elsewhere(letter):
+                letter.obituary = None
             self._publish(letter)
+            if letter.is_held and not self.is_confirmed:
+                # The strategy is another by now: this was the last time.
+                self._hold(letter, -1)
         if self.is_stalled():
             if self._waits_for_itself():
                 self._let_go()
@@ -661,6 +670,14 @@ class DeadLetters(DeadLetterSink):
         else:
             self.worker.wake()
         self._note()
+
+    def _goes_elsewhere(self, letter: DeadLetter) -> bool:
+        """Whether `letter` was written for another exchange or key than is in force."""
+        written = letter.obituary
+        if written is None:
+            return False
+        key = letter.message.address.routing_key if self.key is None else self.key
+        return written.keys[0] != key or written.message.address.exchange != self.exchange
 
     def _waits_for_itself(self) -> bool:
         """Whether these wait for targets whose letters wait, over others, for this queue."""

@@ -4,6 +4,7 @@ from typing import Final
 
 import pytest
 
+from penstock.base.policy import Policy
 from penstock.broker.admin import vhosts
 from penstock.broker.admin.views import actor_snapshots
 from penstock.broker.dead_letter.dead_letters import SENT_AT_ONCE
@@ -321,6 +322,60 @@ def test_at_least_once_unroutable_is_kept_and_tried_again(bed: LetterBed) -> Non
     bed.peer.call(1, m.QueueBind("dead", "amq.direct", "q"), m.QueueBindOk)
     bed.wait(2 * RETRY_MS)
     assert (bed.ready("dead"), bed.ready("q"), letters.count) == (40, 0, 0)
+    bed.check_books()
+
+
+@pytest.mark.parametrize(
+    ("after", "lost"),
+    [
+        ({"dead-letter-exchange": "amq.direct"}, {"no route": 40}),
+        ({"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}, {}),
+        ({}, {"no exchange": 40}),
+    ],
+    ids=["at-most-once", "another exchange", "no exchange"],
+)
+def test_at_least_once_ends_with_its_policy(
+    bed: LetterBed, after: dict[str, object], lost: dict[str, int]
+) -> None:
+    """What nobody took is published once more, and stands in nobody's way for ever."""
+    definition = {"dead-letter-exchange": "amq.direct", "dead-letter-strategy": "at-least-once"}
+    bed.declare("q", overflow="reject-publish")
+    manager = bed.broker.policy_manager
+    manager.set(Policy("/", "p", "^q$", definition, 0, "queues"), False)
+    bed.run()
+    bed.fill("q", 40)
+    bed.reject("q", 40)
+    bed.wait(2 * RETRY_MS)
+    assert (len(bed.letters("q").stuck), len(bed.letters("q").late)) == (32, 8)
+    bed.log.lines.clear()
+    if after:
+        manager.set(Policy("/", "p", "^q$", after, 0, "queues"), False)
+    else:
+        manager.clear("/", "p", False)
+    bed.wait(2 * RETRY_MS)
+    letters = bed.letters("q")
+    assert letters.count == letters.held_bytes == 0 and not letters.stuck and not letters.late
+    assert bed.lost("q") == lost and bed.ready("dead") == (0 if lost else 40)
+    assert not any("no dead-letter exchange" in line for line in bed.log.lines)
+    bed.check_books()
+
+
+def test_at_least_once_goes_where_a_policy_says_by_now(bed: LetterBed) -> None:
+    """What waits for a route that was wrong takes the right one."""
+    bed.declare("q", overflow="reject-publish")
+    manager = bed.broker.policy_manager
+    definition = {"dead-letter-exchange": "", "dead-letter-strategy": "at-least-once"}
+    for key in ("ded", "dead"):
+        definition["dead-letter-routing-key"] = key
+        manager.set(Policy("/", "p", "^q$", dict(definition), 0, "queues"), False)
+        bed.run()
+        if key == "ded":
+            bed.fill("q", 3)
+            bed.reject("q", 3)
+            assert len(bed.letters("q").stuck) == 3
+    bed.wait(2 * RETRY_MS)
+    assert (bed.sent("q"), bed.ready("dead"), bed.letters("q").count) == ({"rejected": 3}, 3, 0)
+    assert bed.actor("dead").messages.ready_messages()[0].address.routing_key == "dead"
     bed.check_books()
 
 
