@@ -149,9 +149,11 @@ class DeadLane(Lane):
         letter.open_count += 1
         self.items.append(message)
         message.origin.charge(1, size)
-        message.origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
-        if isinstance(message, SharedMessage):
-            message.joined()
+        if not self.target.has_own_log:
+            # What goes to a stream is on its way until the disk has it, and rests nowhere then.
+            message.origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
+            if isinstance(message, SharedMessage):
+                message.joined()
         queue_rate = self.queue_rate
         if queue_rate is not None:
             queue_rate.spend(int(size))
@@ -177,7 +179,7 @@ class DeadLane(Lane):
             if is_in:
                 letter.confirmed.append(self.target.identity)
             else:
-                if not was_in:
+                if not was_in and not self.target.has_own_log:
                     if isinstance(message, SharedMessage):
                         message.left()
                     message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)

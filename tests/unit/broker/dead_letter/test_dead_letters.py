@@ -179,6 +179,25 @@ def test_a_cycle_is_dropped_and_told_once(bed: LetterBed) -> None:
     bed.check_books()
 
 
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["there", "deleted"])
+def test_what_goes_to_a_stream_is_charged_until_that_has_it(
+    bed: LetterBed, is_deleted: bool
+) -> None:
+    """A stream keeps it in files, and nothing of it rests in memory."""
+    said = m.QueueDeclare("s", durable=True, arguments={"x-queue-type": "stream"})
+    bed.peer.call(1, said, m.QueueDeclareOk)
+    bed.rejected(10, "s", dead_letter_exchange="", dead_letter_routing_key="s")
+    assert bed.letters("q").count == 10
+    if is_deleted:
+        bed.remove("s")
+        assert bed.lost("q") == {"refused": 10}
+    else:
+        bed.unpark("s")
+        assert (bed.sent("q"), bed.ready("s")) == ({"rejected": 10}, 10)
+    page = bed.broker.node_account
+    assert (bed.stored_bytes(), page.total_stored_messages(), page.total_messages()) == (0, 0, 0)
+
+
 def test_a_target_that_refuses_loses_its_copy(bed: LetterBed) -> None:
     bed.declare("small", max_length=1, overflow="reject-publish")
     bed.declare("q", "small")
