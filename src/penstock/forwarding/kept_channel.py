@@ -53,6 +53,8 @@ HELD_BYTES: Final = 1_048_576
 """Of a connection's messages from the broker that are passed on when they are whole; larger ones
 are passed on as they come, and such a client ends with the broker."""
 OFFSET_KEY: Final = "x-stream-offset"
+OWN_KEYS: Final = ("x-stream-", "x-lease-", "x-penstock-")
+"""What the arguments begin with of consumers that know how far they are by other means."""
 OFFSET_FIELD: Final = b"\x0fx-stream-offsetl"
 STREAM_KEYS: Final = frozenset((OFFSET_KEY, "x-stream-filter", "x-stream-match-unfiltered"))
 
@@ -267,8 +269,8 @@ class KeptChannel:
             case m.BasicCancel(consumer_tag=tag):
                 self._cancelled(tag)
             case m.BasicConsume(arguments=arguments):
-                if any(key.startswith("x-stream-") and key not in STREAM_KEYS for key in arguments):
-                    self.connection.share.refuse("it reads a stream in a group, or in chunks")
+                if any(key.startswith(OWN_KEYS) and key not in STREAM_KEYS for key in arguments):
+                    self.connection.share.refuse("it reads a lease, a group, or chunks")
         self.order += 1
         is_waited = not getattr(method, "no_wait", False)
         request = Request(self.order, method, data, ANSWERS[ids] if is_waited else frozenset())

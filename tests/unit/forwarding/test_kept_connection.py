@@ -180,6 +180,10 @@ def test_a_stream_is_read_on_behind_the_last_message(relay: Relay) -> None:
     "said",
     [
         m.BasicConsume(QUEUE, "c", arguments={"x-stream-group": "g"}),
+        m.BasicConsume(QUEUE, "c", arguments={"x-penstock-format": "chunk"}),
+        m.BasicConsume(
+            QUEUE, "c", arguments={"x-lease-group": "g", "x-lease-from": 0, "x-lease-to": 9}
+        ),
         m.RequestAsk("stream.offsets"),
     ],
 )
