@@ -105,16 +105,19 @@ class Share:
 
 
 class Request:
-    """method: as it was asked; data: its frame; answers: ids, empty if none is wanted; mark: the
-    work of a transaction before it; size: bytes that are charged."""
+    """method: as it was asked; data: its frame, which wants an answer; answers: ids; is_silent: the
+    client wants none; mark: the work of a transaction before it; size: bytes that are charged."""
 
-    __slots__ = ("answers", "data", "mark", "method", "order", "size")
+    __slots__ = ("answers", "data", "is_silent", "mark", "method", "order", "size")
 
-    def __init__(self, order: int, method: Method, data: bytes, answers: frozenset[int]) -> None:
+    def __init__(
+        self, order: int, method: Method, data: bytes, answers: frozenset[int], *, is_silent: bool
+    ) -> None:
         self.order = order
         self.method = method
         self.data = data
         self.answers = answers
+        self.is_silent = is_silent
         self.mark = 0
         self.size = len(data) + ENTRY_BYTES
 

@@ -47,16 +47,14 @@ RECOVER_ASYNC: Final = number_of(m.BasicRecoverAsync)
 OPEN_OK: Final = ids_of(m.ChannelOpenOk)
 SESSIONS: Final = 8
 """Brokers that a channel may lose one after the other before the oldest is not asked for."""
-REQUESTS: Final = 4096
-"""Without an answer wanted, before the oldest of them are taken for done."""
 HELD_BYTES: Final = 1_048_576
 """Of a connection's messages from the broker that are passed on when they are whole; larger ones
 are passed on as they come, and such a client ends with the broker."""
 OFFSET_KEY: Final = "x-stream-offset"
-OWN_KEYS: Final = ("x-stream-", "x-lease-", "x-penstock-")
-"""What the arguments begin with of consumers that know how far they are by other means."""
 OFFSET_FIELD: Final = b"\x0fx-stream-offsetl"
 STREAM_KEYS: Final = frozenset((OFFSET_KEY, "x-stream-filter", "x-stream-match-unfiltered"))
+OWN_KEYS: Final = ("x-stream-", "x-lease-", "x-penstock-")
+"""What the arguments begin with of consumers that know how far they are by other means."""
 
 Qos = tuple[bytes, bytes]
 """The last basic.qos for each consumer, and for all of the channel, as frames; b"" for none."""
@@ -109,6 +107,7 @@ class KeptChannel:
         "has_unkept",
         "held",
         "held_consumer",
+        "held_is_got",
         "held_missing",
         "held_offset",
         "held_tag",
@@ -175,6 +174,7 @@ class KeptChannel:
         self.held_tag = 0
         self.held_offset = -1
         self.held_consumer: Consumer | None = None
+        self.held_is_got = False
         self.is_passing = False
         self.is_stopped = False
         self.flow_ok_owed = 0
@@ -272,16 +272,15 @@ class KeptChannel:
                 if any(key.startswith(OWN_KEYS) and key not in STREAM_KEYS for key in arguments):
                     self.connection.share.refuse("it reads a lease, a group, or chunks")
         self.order += 1
-        is_waited = not getattr(method, "no_wait", False)
-        request = Request(self.order, method, data, ANSWERS[ids] if is_waited else frozenset())
+        is_silent = _is_silent(method)
+        if is_silent:
+            data = method_frame(self.number, method)
+        request = Request(self.order, method, data, ANSWERS[ids], is_silent=is_silent)
         request.mark = self.tx_work
         if not self.connection.share.keep(request.size):
             request.size = 0
         self.requests.append(request)
-        if is_waited:
-            self.expected.append((request.answers, request))
-        elif len(self.requests) > REQUESTS:
-            self._done_unanswered()
+        self.expected.append((request.answers, request))
         self.connection.to_broker.append(data)
 
     def _with_queue(self, method: Method, data: bytes) -> bytes:
@@ -319,25 +318,18 @@ class KeptChannel:
         if request is None:
             self._owe(-1)
             return
-        self._done_through(request, data)
-        if ids != GET_OK:
+        self.requests.popleft()
+        self._done(request, decode_method(data[7:-1]))
+        if not request.is_silent:
             self.connection.to_client.append(data)
 
-    def _done_through(self, request: Request, data: bytes) -> None:
-        """`request` was answered, so all before it is done, too."""
-        while self.requests:
-            first = self.requests.popleft()
-            if first is request:
-                answer = decode_method(data[7:-1]) if data else None
-                self._done(first, answer)
-                return
-            self._done(first, None)
+    def _got(self) -> None:
+        """A message that was asked for has come as a whole."""
+        if self.expected and GET_OK in self.expected[0][0]:
+            self.expected.popleft()
+            self.connection.share.repay(self.requests.popleft().size)
 
-    def _done_unanswered(self) -> None:
-        while self.requests and not self.requests[0].answers:
-            self._done(self.requests.popleft(), None)
-
-    def _done(self, request: Request, answer: Method | None) -> None:
+    def _done(self, request: Request, answer: Method) -> None:
         method = request.method
         self.connection.share.repay(request.size)
         match method:
@@ -360,6 +352,9 @@ class KeptChannel:
                     tag = method.consumer_tag = answer.consumer_tag
                 method.queue = method.queue or self.last_queue
                 self._consuming(tag, Consumer(method, self.qos, len(request.data) + ENTRY_BYTES))
+            case m.BasicCancel(consumer_tag=tag):
+                # It may have been on its way when the client cancelled it.
+                self._cancelled(tag)
             case m.QueueDeclare():
                 name = answer.queue if isinstance(answer, m.QueueDeclareOk) else method.queue
                 self.last_queue = name
@@ -385,13 +380,11 @@ class KeptChannel:
         self.held_consumer = None
         if ids == DELIVER:
             at = 12 + data[11]
-            self._done_unanswered()
             data = self._numbered(data, at)
             self.held_consumer = self.consumers.get(str(data[12:at], "utf-8", "replace"))
         elif ids == GET_OK:
-            if self.expected and GET_OK in self.expected[0][0]:
-                self._answered(ids, data)
             data = self._numbered(data, 11)
+        self.held_is_got = ids == GET_OK
         self.held = [data]
         self.connection.held_bytes += len(data)
         self.held_missing = -1
@@ -418,6 +411,8 @@ class KeptChannel:
             self._drop_held()
             self.is_passing = not is_whole
             if is_whole:
+                if self.held_is_got:
+                    self._got()
                 self.tag = max(self.tag, self.held_tag)
                 consumer = self.held_consumer
                 if consumer is not None and consumer.is_stream:
@@ -505,7 +500,8 @@ class KeptChannel:
         self.opening = channel_open(self.number, self.session.reference)
         self.seen = seen
         # Who waits for confirm.select-ok takes no confirm before it.
-        if any(isinstance(one.method, m.ConfirmSelect) and one.answers for one in self.requests):
+        waited = [one.method for one in self.requests if not one.is_silent]
+        if any(isinstance(one, m.ConfirmSelect) for one in waited):
             self.seen = NOTHING
         self.has_said = True
         if self.is_open:
@@ -535,8 +531,7 @@ class KeptChannel:
             if isinstance(entry, Request):
                 is_opening = isinstance(entry.method, m.ChannelOpen)
                 to_broker.append(self.opening if is_opening else entry.data)
-                if entry.answers:
-                    self.expected.append((entry.answers, entry))
+                self.expected.append((entry.answers, entry))
             elif entry.seq and self._is_seen(entry.seq):
                 self._drop(entry)
             else:
@@ -589,6 +584,28 @@ class KeptChannel:
         self.requests.clear()
         for tag in list(self.consumers):
             self._cancelled(tag)
+
+
+def _is_silent(method: Method) -> bool:
+    """Whether the client wants no answer. Then the broker is asked for one all the same: nothing
+    else tells that it is done, and not to be asked for once more."""
+    match method:
+        case (
+            m.ExchangeDeclare()
+            | m.ExchangeDelete()
+            | m.ExchangeBind()
+            | m.ExchangeUnbind()
+            | m.QueueDeclare()
+            | m.QueueBind()
+            | m.QueuePurge()
+            | m.QueueDelete()
+            | m.BasicConsume()
+            | m.BasicCancel()
+            | m.ConfirmSelect()
+        ) if method.no_wait:
+            method.no_wait = False
+            return True
+    return False
 
 
 class CannotKeep(PenstockError):

@@ -302,3 +302,52 @@ def test_who_uses_every_channel_that_it_may_goes_on(channels: int) -> None:
     relay.die()
     relay.publish(name, b"still here")
     assert relay.bodies() == [b"still here"]
+
+
+def test_a_get_that_was_answered_in_part_is_asked_again(relay: Relay) -> None:
+    relay.publish(QUEUE, b"whole")
+    relay.pace = 0.0
+    relay.say(1, m.BasicGet(QUEUE, no_ack=False))
+    relay.behind.send(b"".join(relay.kept.to_broker))
+    relay.kept.to_broker.clear()
+    # The method and no content.
+    heard = bytes(relay.behind.output.sent)
+    relay.behind.output.sent.clear()
+    relay.kept.from_broker(heard[: 8 + int.from_bytes(heard[3:7], "big")])
+    relay.die()
+    assert methods(relay.heard()) == [m.BasicGetOk]
+
+
+def test_a_consumer_that_was_cancelled_before_it_was_there_does_not_come_back(
+    relay: Relay,
+) -> None:
+    relay.say(1, m.BasicConsume(QUEUE, "c", no_wait=True), m.BasicCancel("c"))
+    assert methods(relay.heard()) == [m.BasicCancelOk]
+    relay.die()
+    relay.publish(QUEUE, b"for nobody")
+    assert relay.heard() == []
+
+
+def test_a_purge_without_an_answer_is_not_done_once_more(relay: Relay) -> None:
+    relay.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
+    relay.publish(QUEUE, b"old")
+    relay.say(1, m.QueuePurge(QUEUE, no_wait=True))
+    relay.publish(QUEUE, b"new", b"newer")
+    assert set(methods(relay.heard())) == {m.BasicAck}
+    relay.die()
+    again = relay.call(1, m.QueueDeclare(QUEUE, passive=True), m.QueueDeclareOk)
+    assert again.message_count == 2
+
+
+def test_a_request_without_an_answer_is_asked_again_unless_it_was_done(relay: Relay) -> None:
+    relay.call(1, m.BasicConsume(QUEUE, "c", no_ack=True), m.BasicConsumeOk)
+    relay.bed.connect("other").publish(QUEUE, b"x")
+    relay.pace = 0.0
+    relay.say(1, m.QueueDeclare("late", durable=True, no_wait=True))
+    relay.kept.from_broker(bytes(relay.behind.output.sent))
+    relay.behind.output.sent.clear()
+    assert b"".join(relay.kept.to_client), "a delivery, of before"
+    relay.die()
+    relay.pace = 1.0
+    relay.heard()
+    relay.call(1, m.QueueDeclare("late", passive=True), m.QueueDeclareOk)
