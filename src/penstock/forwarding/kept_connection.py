@@ -10,6 +10,7 @@ from collections import Counter, deque
 from typing import Final
 
 from penstock.base.errors import ConnectionFault, PenstockError
+from penstock.base.limits import FRAME_BYTES_BEFORE_OPEN
 from penstock.forwarding.asked import ANSWERS, Share, number_of
 from penstock.forwarding.frame_cutter import HEARTBEAT, METHOD, Frame, FrameCutter, FrameUnread
 from penstock.forwarding.kept_channel import CannotKeep, KeptChannel
@@ -44,11 +45,12 @@ class KeptConnection:
     """to_client, to_broker: bytes to be written, taken by whoever writes them.
 
     is_raw: bytes are passed on and not looked at; is_over: either side has said that it closes;
-    is_attached: the broker knows all that it has to, so the client may be read; sessions: brokers
-    so far; is_closing: channels that were closed in the broker's place and the session of that,
-    until the client has answered; references: that were made of the token; seen: publishes that
-    the log of this broker holds; dropped: publishes that were not sent again because of that;
-    unsaid: channels of which the broker has not been asked everything.
+    offered_bytes: of a frame, by the first broker, 0 for no bound; is_attached: the broker knows
+    all that it has to, so the client may be read; sessions: brokers so far; is_closing: channels
+    that were closed in the broker's place and the session of that, until the client has answered;
+    references: that were made of the token; seen: publishes that the log of this broker holds;
+    dropped: publishes that were not sent again because of that; unsaid: channels of which the
+    broker has not been asked everything.
     """
 
     __slots__ = (
@@ -70,6 +72,7 @@ class KeptConnection:
         "is_over",
         "is_raw",
         "is_renewing",
+        "offered_bytes",
         "open",
         "owed",
         "references",
@@ -86,7 +89,8 @@ class KeptConnection:
     )
 
     def __init__(self, share: Share, payload_max: int, token: bytes) -> None:
-        """token: TOKEN_BYTES that nobody else has, and nobody can guess."""
+        """payload_max: bytes of a frame that any broker may allow; token: TOKEN_BYTES that nobody
+        else has, and nobody can guess."""
         self.share = share
         self.token = token
         self.references = 0
@@ -94,7 +98,8 @@ class KeptConnection:
         self.dropped = 0
         self.held_bytes = 0
         self.owed = 0
-        self.client = FrameCutter(payload_max)
+        # As much as the broker takes of a stranger, until it has let the client in.
+        self.client = FrameCutter(min(payload_max, FRAME_BYTES_BEFORE_OPEN.default))
         self.broker = FrameCutter(payload_max)
         self.head = b""
         self.to_client: list[bytes] = []
@@ -110,6 +115,7 @@ class KeptConnection:
         self.consumers: Counter[str] = Counter()
         self.topology = Topology(share)
         self.start_ok = b""
+        self.offered_bytes = 0
         self.tune_ok = m.ConnectionTuneOk()
         self.open = b""
         self.is_blocked = False
@@ -167,6 +173,8 @@ class KeptConnection:
         for channel in self.channels.values():
             self.to_client += channel.held
         self.to_client += (for_client, bytes(self.broker.rest))
+        self.client.forget()
+        self.broker.forget()
 
     def _client_frame(self, frame: Frame) -> None:
         _, number, ids, data = frame
@@ -304,8 +312,12 @@ class KeptConnection:
         if self.is_known and not self.is_attached and not self.is_over:
             self._opening(method)
             return
-        if isinstance(method, m.ConnectionOpenOk):
+        if isinstance(method, m.ConnectionTune):
+            self.offered_bytes = method.frame_max
+        elif isinstance(method, m.ConnectionOpenOk):
             self.is_known = True
+            agreed = [one for one in (self.offered_bytes, self.tune_ok.frame_max) if one]
+            self.client.payload_max = min(agreed, default=self.broker.payload_max)
         self.to_client.append(data)
 
     # -- from one broker to the next ---------------------------------------------------------------

@@ -351,3 +351,21 @@ def test_a_request_without_an_answer_is_asked_again_unless_it_was_done(relay: Re
     relay.pace = 1.0
     relay.heard()
     relay.call(1, m.QueueDeclare("late", passive=True), m.QueueDeclareOk)
+
+
+def test_no_more_of_a_frame_is_held_than_the_broker_would_take() -> None:
+    made = Relay(random.Random(1), is_open=False)
+    made.send(b"AMQP\x00\x00\x09\x01")
+    made.heard()
+    made.send(b"\x01\x00\x00\x00\x0f\xff\xff" + bytes(5000))
+    made.send(bytes(5000))
+    assert made.kept.is_raw and not made.kept.client.rest
+    assert made.one(m.ConnectionClose).reply_code == 501
+
+
+def test_a_frame_has_the_length_that_was_agreed_on(relay: Relay) -> None:
+    agreed = relay.kept.tune_ok.frame_max
+    relay.publish(QUEUE, b"x" * (agreed - 8))
+    assert not relay.kept.is_raw
+    relay.send(b"\x03\x00\x01" + (agreed + 1).to_bytes(4, "big") + b"x")
+    assert relay.one(m.ConnectionClose).reply_code == 501
