@@ -33,6 +33,7 @@ from penstock.broker.admin.definitions_import import importing
 from penstock.broker.admin.views import actor_snapshots
 from penstock.broker.broker import Broker
 from penstock.broker.connection.phases import PHASE_OPEN
+from penstock.broker.connection.standstill import break_standstill
 from penstock.explain.asking import Question, ask_why
 from penstock.lab.stage import TOTAL_BYTES, HeldBytesProbe
 from penstock.simulation.machine.dice import Dice
@@ -243,7 +244,7 @@ class VirtualBroker(LiveBroker):
         inner, now_ns = self.inner, self.clock.monotonic_ns()
         for connection in list(inner.connections.values()):
             if connection.phase == PHASE_OPEN:
-                connection.break_standstill(now_ns)
+                break_standstill(connection, now_ns)
         inner.watch_hops(now_ns)
         inner.notify_clients(now_ns)
         self.watch.check_memory()

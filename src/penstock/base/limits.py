@@ -152,9 +152,9 @@ PARKED_WRITE_BYTES: Final = Limit(1_048_576, 1024, 67_108_864,
     "broker/channel/parking_disk", "the rest waits in memory, in its room")
 PARKED_METHODS: Final = Limit(1024, 16, 65_536,
     "methods per channel behind a basic.get whose message is being read from the disk", GUARD,
-    "broker/channel/channel", "the connection is not read until the message is there")
+    "broker/channel/inbox", "the connection is not read until the message is there")
 PARKED_METHODS_BYTES: Final = Limit(1_048_576, 131_072, 16_777_216,
-    "bytes of such methods per channel", GUARD, "broker/channel/channel",
+    "bytes of such methods per channel", GUARD, "broker/channel/inbox",
     "the connection is not read until half of them are done")
 UNCONFIRMED_MAX: Final = Limit(1_000_000, 1, 100_000_000, "publishes per channel", GUARD,
     "broker/actors/confirms", "the publisher's gate closes until confirms go out")

@@ -23,6 +23,7 @@ from penstock.base.config import Config
 from penstock.broker.actors.output import OutputLine
 from penstock.broker.broker import Broker
 from penstock.broker.connection.phases import PHASE_OPEN
+from penstock.broker.connection.standstill import break_standstill
 from penstock.flow.due import Waker
 from penstock.lab.model import SLICE_NS, Network, WorkClock, WorkPicker
 from penstock.lab.peers import Peer
@@ -255,7 +256,7 @@ class LabWorld:
         """As server/boot/node, ten times a second."""
         for connection in list(self.broker.connections.values()):
             if not connection.gate.is_open and connection.phase == PHASE_OPEN:
-                connection.break_standstill(now_ns)
+                break_standstill(connection, now_ns)
 
     def _tick(self, now_ns: int) -> None:
         """As server/boot/node, once a second; the stage looks after memory."""

@@ -53,6 +53,8 @@ from penstock.broker.connection.phases import (
     PUT_AWAY,
     TRANSITIONS,
 )
+from penstock.broker.connection.rate_hold import RateHold
+from penstock.broker.connection.reading_stop import ReadingStop
 from penstock.broker.connection.unfinished import NodeUnfinished, Unfinished
 from penstock.flow.account import REASON as DEBT
 from penstock.flow.account import Account
@@ -62,9 +64,6 @@ from penstock.flow.rate import Meter, RatePayer, RateWaiter
 from penstock.protocol.content import EVENT_ACK, EVENT_HEARTBEAT, REFUSED, Event, Message
 from penstock.protocol.frames import FrameParser
 from penstock.telemetry.accounting import BlockLedger
-
-STANDSTILL_NS: Final = 100_000_000
-"""How long a stopped connection with unanswered deliveries waits before it is let on."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -162,11 +161,10 @@ class Connection(ChannelHost):
     channels: open ones by number; last_channel: of the publish that came last; parser, output: the
     two directions; is_deaf: a second fault has come, nothing is looked at any more; first: whose
     consumers are asked first when the output has room again, another channel's each time
-    lot: how much its channels may park; stopped: whose publish overflows and stops the reading;
-    stopped_on: peer and reason for which the gate was closed then
+    lot: how much its channels may park; stop: the publish that has no place and stops the reading
     alarms: source to text; alarm_action: of ACTIONS; is_told_blocked: an alarm holds a publish,
     blocked_by that alarm; notifier: tells the client
-    rated: pays at rate limits, None without any; unfinished: what has come in part.
+    rated: what rate limits hold, None without any; unfinished: what has come in part.
     """
 
     __slots__ = (
@@ -192,8 +190,7 @@ class Connection(ChannelHost):
         "rated",
         "receive_count",
         "shell",
-        "stopped",
-        "stopped_on",
+        "stop",
         "strategy",
         "unfinished",
         "verbs",
@@ -234,13 +231,12 @@ class Connection(ChannelHost):
         self.answering = ConnectionAnswering(self)
         self.lot = ParkingLot(self.account, node_parking, self.answering)
         self.unfinished = Unfinished(self.account, self.gate, node_unfinished)
-        self.stopped: Channel | None = None
-        self.stopped_on: tuple[str, str] | None = None
+        self.stop = ReadingStop(self.gate)
         self.alarms: dict[str, str] = NO_ALARMS
         self.alarm_action = ACTION_BLOCK
         self.is_told_blocked = False
         self.blocked_by = ""
-        self.rated: RatePayer | None = None
+        self.rated: RateHold | None = None
         self.notifier = Notifier()
         output.owner = self.answering
 
@@ -312,9 +308,9 @@ class Connection(ChannelHost):
         parser = self.parser
         received = self.line.received
         gate = self.gate
-        stopped = self.stopped
+        stopped = self.stop.channel
         if stopped is not None and gate.is_open:
-            self.stopped = None
+            self.stop.channel = None
             self._content(stopped, stopped.parking.take_overflow())
         while gate.is_open:
             if budget <= 0:
@@ -354,10 +350,10 @@ class Connection(ChannelHost):
         """So much of messages has come in part. An alarm lets one body come to its end."""
         has_grown = self.unfinished.settle(bytes_, self.line.clock.monotonic_ns())
         one_body: i64 = self.parser.body_bytes_max + self.frame_bytes_max
-        if has_grown and self.alarms and self.stopped_on is None and bytes_ > one_body:
+        if has_grown and self.alarms and self.stop.by is None and bytes_ > one_body:
             source = next(iter(self.alarms))
             self._note_alarm(source)
-            self._stop_on(source, ALARM)
+            self.stop.begin(source, ALARM)
 
     def hear(self, event: Event) -> None:
         """The peer has said it, now or while its login was being checked."""
@@ -403,8 +399,8 @@ class Connection(ChannelHost):
             return
         if self.alarms and not self._is_refused(channel, message):
             self._park_for_alarm(channel, lane, message)
-        elif self.rated is not None and self._is_above_rate(channel, lane, message):
-            return
+        elif self.rated is not None and self.rated.holds(channel, lane, message, self.is_parking):
+            self._hold_for_rate(self.rated, channel, message)
         elif self.is_parking and (lane.is_closed or channel.parking.entrance):
             self._park(channel, message, channel.identity, CREDIT)
         else:
@@ -422,21 +418,11 @@ class Connection(ChannelHost):
         self.notifier.publish_held(channel)
         if channel.parking.park(message, reason, self.line.turn_ns):
             return
-        self._stop(channel, message, peer, reason)
-
-    def _stop(self, channel: Channel, message: Message, peer: str, reason: str) -> None:
-        """Read nothing behind `message`, which has no place, while `peer` holds it."""
-        channel.parking.overflows(message, reason, self.line.turn_ns)
-        self.stopped = channel
-        self._stop_on(peer, reason)
-
-    def _stop_on(self, peer: str, reason: str) -> None:
-        self.stopped_on = (peer, reason)
-        self.gate.close(peer, reason)
+        self.stop.behind(channel, message, peer, reason, self.line.turn_ns)
 
     def room_freed(self) -> None:
         """The lot may have room for the publish that stopped the reading."""
-        stopped, on = self.stopped, self.stopped_on
+        stopped, on = self.stop.channel, self.stop.by
         is_waiting = on is not None and on[1] == CREDIT
         if is_waiting and stopped is not None and stopped.parking.overflow_has_place():
             self._go_on()
@@ -451,7 +437,8 @@ class Connection(ChannelHost):
             return
         self._release(channel, False)
         lane = channel.upstream
-        is_waited_for = self.stopped_on is not None and self.stopped_on[0] == channel.identity
+        by = self.stop.by
+        is_waited_for = by is not None and by[0] == channel.identity
         # With its place free the publish that stopped the reading can be parked as well: what is
         # behind it, acknowledgements above all, need not wait for another grant.
         has_place = not channel.parking.entrance
@@ -460,13 +447,14 @@ class Connection(ChannelHost):
 
     def release_parked(self, channel: Channel) -> None:
         self._release(channel, True)
-        if self.stopped is not channel:
+        if self.stop.channel is not channel:
             return
-        self.stopped = None
+        self.stop.channel = None
         message = channel.parking.take_overflow()
         lane = channel.upstream
         if lane is not None:
-            self._pay_anyway(channel, message, False)
+            if self.rated is not None:
+                self.rated.pay_anyway(channel, message, False)
             self._hand_over(channel, lane, message)
         self._go_on()
 
@@ -474,23 +462,22 @@ class Connection(ChannelHost):
         """Hand over what waits at the entrance of `channel`, as far as it may go."""
         lane = channel.upstream
         parking = channel.parking
+        rated = self.rated
         while lane is not None and parking.entrance and (is_forced or not lane.is_closed):
             parked = parking.entrance[0]
-            if is_forced:
-                self._pay_anyway(channel, parked.message, True)
-            elif self.rated is not None and not self._pays_rate(channel, parked):
-                return
+            if rated is not None:
+                if is_forced:
+                    rated.pay_anyway(channel, parked.message, True)
+                elif not rated.pays(channel, parked):
+                    return
             parking.take_first()
             self._hand_over(channel, lane, parked.message)
 
     def _go_on(self) -> None:
-        stopped_on = self.stopped_on
-        if stopped_on is not None:
-            self.stopped_on = None
-            self.gate.open(stopped_on[0], stopped_on[1])
-            if self.is_told_blocked and stopped_on == (self.blocked_by, ALARM):
-                # The channel that stopped the reading has ended; the alarm still holds the rest.
-                self.note_held(stopped_on[0], ALARM, self.line.clock.monotonic_ns())
+        by = self.stop.end()
+        if self.is_told_blocked and by == (self.blocked_by, ALARM):
+            # The channel that stopped the reading has ended; the alarm still holds the rest.
+            self.note_held(self.blocked_by, ALARM, self.line.clock.monotonic_ns())
 
     # -- alarms ----------------------------------------------------------------------------------
 
@@ -527,9 +514,7 @@ class Connection(ChannelHost):
         self.note_freed(before, ALARM, now_ns)
         if source != "":
             self.note_held(source, ALARM, now_ns)
-            if self.stopped_on == (before, ALARM):
-                self._stop_on(source, ALARM)
-                self.gate.open(before, ALARM)
+            self.stop.pass_on(before, ALARM, source, ALARM)
 
     def _is_refused(self, channel: Channel, message: Message) -> bool:
         """Whether the publish goes on to be answered basic.nack. Raises: ConnectionFault 320, when
@@ -559,9 +544,7 @@ class Connection(ChannelHost):
         source = next(iter(self.alarms))
         parked.reason = ALARM
         self._note_alarm(source)
-        if self.stopped_on == (channel.identity, CREDIT):
-            self._stop_on(source, ALARM)
-            self.gate.open(channel.identity, CREDIT)
+        self.stop.pass_on(channel.identity, CREDIT, source, ALARM)
 
     def _note_alarm(self, source: str) -> bool:
         """The alarm `source` holds a publish; True, and the client is told, if it is the first."""
@@ -580,41 +563,43 @@ class Connection(ChannelHost):
             self._park(channel, message, source, ALARM)
         elif is_first and message.body_bytes == 0:
             self._hand_over(channel, lane, message)
-            self._stop_on(source, ALARM)
+            self.stop.begin(source, ALARM)
         else:
-            self._stop(channel, message, source, ALARM)
+            self.stop.behind(channel, message, source, ALARM, self.line.turn_ns)
 
     def stop_behind_parked(self, channel: Channel) -> bool:
         parked = channel.parking.first()
         if parked is None:
             return False
-        payer = self.rated
+        rated = self.rated
         if self.alarms and not self._can_refuse(channel, parked.message):
             by, reason = next(iter(self.alarms)), ALARM
-        elif payer is not None and int(channel.number) in payer.held:
-            by, reason = payer.holder, RATE
+        elif rated is not None and int(channel.number) in rated.payer.held:
+            by, reason = rated.payer.holder, RATE
         else:
             return False
-        if self.stopped_on is None:
-            self._stop_on(by, reason)
+        if self.stop.by is None:
+            self.stop.begin(by, reason)
         return True
 
     # -- rate limits -----------------------------------------------------------------------------
 
     def set_meters(self, meters: list[Meter]) -> None:
         """From now on publishes pay at these; [] for no limit. What waits is asked again."""
-        payer = self.rated
-        if payer is None:
+        rated = self.rated
+        if rated is None:
             if meters:
-                self.rated = RatePayer(meters, ConnectionWaiter(self))
+                payer = RatePayer(meters, ConnectionWaiter(self))
+                self.rated = RateHold(self, payer, self.stop)
             return
+        payer = rated.payer
         payer.leave()
         payer.meters = meters
         payer.paid = 0
         if meters:
             self.rate_due(self.line.clock.monotonic_ns())
             return
-        self._blame_rate("")
+        rated.blame("")
         self.rated = None
         numbers = list(payer.held)
         # Empty before the reading goes on: what is still held waits for a hop or an alarm.
@@ -625,79 +610,46 @@ class Connection(ChannelHost):
                 self._release(channel, False)
         self._go_on_after_rate(payer)
 
-    def _is_above_rate(self, channel: Channel, lane: Lane, message: Message) -> bool:
-        """Whether a rate limit holds `message`, which is then kept; False if it is paid for."""
-        payer = self.rated
-        assert payer is not None, "because it is only asked then"
-        number = int(channel.number)
-        parking = channel.parking
-        if parking.entrance:
-            if number not in payer.held:
-                return False
-            self._park(channel, message, payer.holder, RATE)
-            return True
-        if self.is_parking and lane.is_closed:
-            return False
-        now_ns = self.line.clock.monotonic_ns()
-        if not payer.is_waiting() and payer.passes(len(message.raw), now_ns):
-            return False
-        self._wait(payer, now_ns)
-        if not self.is_parking:
-            self._stop(channel, message, payer.holder, RATE)
-            return True
-        self._park(channel, message, payer.holder, RATE)
-        if parking.entrance:
-            payer.held[number] = None
-        return True
-
-    def _pays_rate(self, channel: Channel, parked: ParkedPublish) -> bool:
-        """Whether `parked`, the first of its channel, is paid for and may leave."""
-        payer = self.rated
-        assert payer is not None, "because it is only asked then"
-        number = int(channel.number)
-        now_ns = self.line.clock.monotonic_ns()
-        is_behind = len(payer.held) > 0 and payer.first() != number
-        if is_behind or not payer.passes(int(parked.size), now_ns):
-            # Until now it waited for something else; it stands behind those that wait here.
-            parked.reason = RATE
-            payer.held[number] = None
-            self._wait(payer, now_ns)
-            return False
-        self._left_rate(payer, number)
-        return True
-
-    def _pay_anyway(self, channel: Channel, message: Message, is_first: bool) -> None:
-        """`message` goes past every limit, and into debt. is_first: of those of its channel."""
-        payer = self.rated
-        if payer is None:
-            return
-        number = int(channel.number)
-        is_next = is_first and payer.first() == number
-        payer.pay_anyway(len(message.raw), is_next, self.line.clock.monotonic_ns())
-        self._left_rate(payer, number)
+    def _hold_for_rate(self, rated: RateHold, channel: Channel, message: Message) -> None:
+        if self.is_parking:
+            self._park(channel, message, rated.payer.holder, RATE)
+            rated.parked(channel)
+        else:
+            self.stop.behind(channel, message, rated.payer.holder, RATE, self.line.turn_ns)
 
     def rate_due(self, now_ns: int) -> None:
         """There are tokens: one publish may go, and the reading of others, if it was stopped."""
-        payer = self.rated
-        if payer is None:
+        rated = self.rated
+        if rated is None:
             return
+        payer = rated.payer
         payer.served_by = payer.waits_at
         payer.waits_at = None
         # What waits when an alarm is set goes when the alarm is over.
         if not self.alarms:
-            self._release_next(payer)
+            channel = rated.next_channel(self.channels)
+            if channel is not None:
+                self._release(channel, False)
+                channel.wake()
         payer.served_by = None
         if self.alarms:
             return
         self._go_on_after_rate(payer)
         if payer.held:
-            self._wait(payer, now_ns)
-        elif self.stopped_on is None:
-            self._blame_rate("")
+            rated.wait(now_ns)
+        elif self.stop.by is None:
+            rated.blame("")
+
+    def _go_on_after_rate(self, payer: RatePayer) -> None:
+        by, channel = self.stop.by, self.stop.channel
+        if by is None or by[1] != RATE:
+            return
+        if channel is None or int(channel.number) not in payer.held:
+            self._go_on()
 
     def is_held_by_rate(self) -> bool:
         """Whether a publish waits for tokens now."""
-        return self.rated is not None and self.rated.is_waiting()
+        return self.rated is not None and self.rated.payer.is_waiting()
 
     def gate_closed(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
         # Holding for a rate is on record from the first held publish on, read on or not.
@@ -711,57 +663,6 @@ class Connection(ChannelHost):
                 self.lot.wake_lines()
         elif gate.is_open:
             self.wake()
-
-    def _release_next(self, payer: RatePayer) -> None:
-        """Let the publish go that has waited longest; those whose hop is closed wait for that."""
-        while payer.held:
-            number = payer.first()
-            channel = self.channels.get(number)
-            lane = None if channel is None else channel.upstream
-            if channel is None or lane is None or lane.is_closed:
-                del payer.held[number]
-                continue
-            self._release(channel, False)
-            channel.wake()
-            return
-
-    def _go_on_after_rate(self, payer: RatePayer) -> None:
-        stopped_on = self.stopped_on
-        if stopped_on is None or stopped_on[1] != RATE:
-            return
-        stopped = self.stopped
-        if stopped is None or int(stopped.number) not in payer.held:
-            self._go_on()
-
-    def _left_rate(self, payer: RatePayer, number: int) -> None:
-        """The held publish of channel `number` has gone, or never waited here."""
-        if number in payer.held:
-            if payer.first() == number:
-                payer.paid = 0
-            del payer.held[number]
-        if not payer.held and self.stopped_on is None:
-            payer.leave()
-            self._blame_rate("")
-
-    def _wait(self, payer: RatePayer, now_ns: int) -> None:
-        if payer.waits_at is None:
-            self._blame_rate(payer.wait(now_ns).name)
-
-    def _blame_rate(self, meter: str) -> None:
-        """From now on the limit `meter` holds this connection; "" for none."""
-        payer = self.rated
-        if payer is None or payer.holder == meter:
-            return
-        before = payer.holder
-        payer.holder = meter
-        now_ns = self.line.clock.monotonic_ns()
-        if meter != "":
-            self.note_held(meter, RATE, now_ns)
-        if before != "":
-            self.note_freed(before, RATE, now_ns)
-        if meter != "" and self.stopped_on == (before, RATE):
-            self._stop_on(meter, RATE)
-            self.gate.open(before, RATE)
 
     # -- output ----------------------------------------------------------------------------------
 
@@ -786,25 +687,6 @@ class Connection(ChannelHost):
         channels[self.first].first += 1
         for index in range(count):
             channels[(self.first + index) % count].offer_consumers()
-
-    def break_standstill(self, now_ns: int) -> None:
-        """Liveness (law 6): a socket that is not read may hold the very acks that would let a queue
-        drain. With unanswered deliveries, and stopped for a whole period, it lets its waiting
-        publishes through, one lane's window per period and channel, and counts them."""
-        if self.gate.is_open or self.alarms:
-            return
-        if now_ns - self.gate.blocked_at_ns < STANDSTILL_NS:
-            return
-        for channel in list(self.channels.values()):
-            if channel.table.count > 0:
-                break
-        else:
-            return
-        holder = "" if self.stopped_on is None else self.stopped_on[0]
-        for channel in list(self.channels.values()):
-            if channel.identity == holder or (holder == "" and channel.is_stalled):
-                channel.force_now()
-                channel.wake()
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -846,7 +728,7 @@ class Connection(ChannelHost):
         if channel.parking.entrance:
             channel.parking.clear_entrance()
             if self.rated is not None:
-                self._left_rate(self.rated, int(channel.number))
+                self.rated.left(int(channel.number))
         channel.close()
         channel.times.note_unanswered(0)
         lane = channel.upstream
@@ -854,8 +736,8 @@ class Connection(ChannelHost):
             self.strategy.forget(lane, self.account)
             lane.sender_gate.forget(channel.identity)
             channel.upstream = None
-        if self.stopped is channel:
-            self.stopped = None
+        if self.stop.channel is channel:
+            self.stop.channel = None
             self._go_on()
         channel.let_go(self.phase != PHASE_CLOSED)
 
@@ -881,12 +763,10 @@ class Connection(ChannelHost):
         self.is_alive = False
         for channel in list(self.channels.values()):
             self.remove_channel(channel)
-        self.stopped = None
+        self.stop.channel = None
         self._go_on()
-        payer = self.rated
-        if payer is not None:
-            payer.leave()
-            self._blame_rate("")
+        if self.rated is not None:
+            self.rated.end()
             self.rated = None
         self.output.close()
         self.output.owner = None

@@ -18,6 +18,7 @@ from penstock.broker.admin.alarm_watch import offer as offer_alarm_settings
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.phases import PHASE_CLOSING, PHASE_OPEN
+from penstock.broker.connection.standstill import break_standstill
 from penstock.broker.session.tokens import TokenChecker
 from penstock.broker.settings.settings import Change
 from penstock.flow.due import DueLine, Waker
@@ -328,7 +329,7 @@ class Node:
         now_ns = self.clock.monotonic_ns()
         for connection in list(self.broker.connections.values()):
             if not connection.gate.is_open and connection.phase == PHASE_OPEN:
-                connection.break_standstill(now_ns)
+                break_standstill(connection, now_ns)
                 self.poller.request()
         if self.audit is not None:
             self.audit.write()

@@ -202,8 +202,8 @@ class Laws:
             found = f"{parked_messages} publishes of {parked} bytes"
             raise LawBroken(f"{connection.identity}: {found} are parked, counted {counted}")
         # A rate limit that holds is on record as long as it has a name, read on or not.
-        payer = connection.rated
-        limit = "" if payer is None else payer.holder
+        rated = connection.rated
+        limit = "" if rated is None else rated.payer.holder
         reasons = connection.gate.reasons
         is_held = connection.is_told_blocked or limit != ""
         is_held = is_held or any(reason != "rate" for _, reason in reasons)

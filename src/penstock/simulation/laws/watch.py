@@ -159,7 +159,7 @@ class Watch:
                 numbers = [one for one in connection.channels.values() if one.identity == peer]
                 if not numbers:
                     raise LawBroken(f"C4: {name} is held by {peer}, which is gone")
-                if connection.is_parking and is_forgotten(connection.stopped):
+                if connection.is_parking and is_forgotten(connection.stop.channel):
                     raise LawBroken(f"C8: {name} is not read, although {peer} keeps no publish")
 
     def _alarmed(

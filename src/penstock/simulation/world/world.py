@@ -16,6 +16,7 @@ from penstock.base.config import Config
 from penstock.broker.actors.output import OutputLine
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.phases import PHASE_OPEN
+from penstock.broker.connection.standstill import break_standstill
 from penstock.flow.profile import Profile
 from penstock.simulation.laws.checks import Laws
 from penstock.simulation.laws.oracle import Books, Identity
@@ -199,7 +200,7 @@ class World:
         self._tick_at_ns = now_ns + TICK_NS
         for connection in list(self.broker.connections.values()):
             if connection.phase == PHASE_OPEN:
-                connection.break_standstill(now_ns)
+                break_standstill(connection, now_ns)
         self.broker.watch_hops(now_ns)
         self.broker.notify_clients(now_ns)
         self.broker.consumer_timeout.tick(now_ns)

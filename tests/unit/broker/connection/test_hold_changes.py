@@ -22,7 +22,7 @@ def held_for_credit(bed: Bed) -> Peer:
     peer.publish("q", *[b"x" * 100] * 12)
     connection = peer.connection
     assert connection.channels[1].parking.entrance
-    assert connection.stopped_on == (connection.channels[1].identity, "credit")
+    assert connection.stop.by == (connection.channels[1].identity, "credit")
     return peer
 
 
@@ -42,7 +42,7 @@ def test_an_alarm_takes_over_what_credit_held_and_says_so() -> None:
     drain(bed)
     reason = peer.one(m.ConnectionBlocked).reason
     assert reason.startswith("low on memory")
-    assert peer.connection.stopped_on == ALARM
+    assert peer.connection.stop.by == ALARM
     assert [pair[:2] for pair in peer.connection.gate.snapshot()] == [ALARM]
     assert holders(bed, peer) == {ALARM}
     assert peer.connection.state(bed.clock.monotonic_ns()) == "blocked"
@@ -88,7 +88,7 @@ def test_an_alarm_goes_on_to_hold_when_the_channel_that_stopped_the_reading_is_g
     peer.publish("q", b"1")
     peer.publish("q", b"2", b"3", channel=2)
     connection = peer.connection
-    assert connection.stopped_on == ALARM and not connection.gate.is_open
+    assert connection.stop.by == ALARM and not connection.gate.is_open
     peer.heard()
     connection.channel_failed(connection.channels[2], ChannelFault(406, "too late", 60, 80))
     bed.run()
@@ -107,7 +107,7 @@ def test_a_limit_that_is_taken_away_lets_the_reading_go_on() -> None:
     peer = bed.connect("p")
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     peer.publish("q", b"1", b"2", b"3", b"4")
-    assert peer.connection.stopped is not None and not peer.connection.gate.is_open
+    assert peer.connection.stop.channel is not None and not peer.connection.gate.is_open
     bed.broker.settings.write("rate.connection.messages", "off")
     peer.read_on()
     assert bed.broker.vhosts["/"].queues["q"].messages.ready_count() == 4
@@ -125,7 +125,7 @@ def test_a_limit_that_is_taken_away_leaves_to_an_alarm_what_the_alarm_holds() ->
     bed.run()
     assert bed.broker.vhosts["/"].queues["q"].messages.ready_count() == 1
     peer.publish("q", b"3")
-    assert peer.connection.stopped_on == ALARM, "not a limit that there is no more"
+    assert peer.connection.stop.by == ALARM, "not a limit that there is no more"
     assert holders(bed, peer) == {ALARM}
     bed.broker.clear_alarm("memory")
     peer.read_on()
