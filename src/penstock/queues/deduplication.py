@@ -19,6 +19,7 @@ from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import read_field
 from penstock.queues.entry import Entry, header_key
+from penstock.queues.queue import Rows
 from penstock.queues.rules import LIFETIME_MS_MAX, NEVER, NS_PER_MS
 from penstock.routing.deduplication import CACHE_TTL, DEDUPLICATION_HEADER, lifetime_ms
 
@@ -38,13 +39,14 @@ class KeyMark:
 
 class Keys:
     """Hook of a queue that takes no duplicates. known: by key; keys: of messages that have one, by
-    position."""
+    position; before: those of the time before each purge, as far as they are not put away."""
 
-    __slots__ = ("keys", "known")
+    __slots__ = ("before", "keys", "known")
 
     def __init__(self) -> None:
         self.known: dict[str, KeyMark] = {}
         self.keys: dict[int, str] = {}
+        self.before: list[KeysBefore] = []
 
     def kept_bytes(self) -> i64:
         """What all keys take in memory."""
@@ -52,8 +54,15 @@ class Keys:
 
     def has(self, message: Message, now_ns: i64) -> bool:
         """Whether a message with the key of `message` is here, and its mark has not ended."""
-        mark = self.known.get(header_key(message, DEDUPLICATION_HEADER))
-        return mark is not None and (mark.until_ns == NEVER or mark.until_ns > now_ns)
+        key = header_key(message, DEDUPLICATION_HEADER)
+        mark = self.known.get(key)
+        if mark is not None and (mark.until_ns == NEVER or mark.until_ns > now_ns):
+            return True
+        for one in self.before:
+            mark = one.mark(key)
+            if mark is not None and (mark.until_ns == NEVER or mark.until_ns > now_ns):
+                return True
+        return False
 
     def note(self, message: Message, position: i64, now_ns: i64) -> None:
         """`message` has come to `position`."""
@@ -71,10 +80,13 @@ class Keys:
             mark = self.known.get(key)
             if mark is not None and mark.position == position:
                 del self.known[key]
+        for one in self.before:
+            one.keys.pop(int(position), None)
 
     def move(self, position: i64, place: i64) -> None:
         """The message at `position` has taken the place of the one at `place`."""
         self.forget(place)
+        self.recall(position)
         key = self.keys.pop(int(position), None)
         if key is not None:
             self.keys[int(place)] = key
@@ -82,17 +94,67 @@ class Keys:
             if mark is not None and mark.position == position:
                 mark.position = place
 
-    def of(self, positions: dict[int, Entry]) -> "Keys":
-        """Those of the messages at `positions` alone; it costs nothing for the others."""
-        found = Keys()
-        for position in positions:
-            key = self.keys.get(position)
+    def purge(self, out: dict[int, Entry]) -> "KeysBefore":
+        """What is ready is given up: from now on only the keys of what is `out` count, which is
+        seen for each when it is asked for, or when the answer is put away."""
+        before = KeysBefore(self, out)
+        self.known = {}
+        self.keys = {}
+        self.before.append(before)
+        return before
+
+    def recall(self, position: i64) -> None:
+        """The message at `position`, which is here, need not be out for its key to count."""
+        for one in self.before:
+            key = one.keys.pop(int(position), None)
             if key is not None:
-                found.keys[position] = key
-                mark = self.known.get(key)
-                if mark is not None and mark.position == position:
-                    found.known[key] = mark
-        return found
+                self.keep(int(position), key, one.known.get(key))
+
+    def keep(self, position: int, key: str, mark: KeyMark | None) -> None:
+        """`key` of the time before a purge is that of the message at `position`, and `mark` is what
+        was known of it."""
+        self.keys[position] = key
+        if mark is not None and mark.position == position:
+            newer = self.known.get(key)
+            if newer is None or (newer.until_ns != NEVER and newer.until_ns < mark.until_ns):
+                self.known[key] = mark
+
+
+class KeysBefore(Rows):
+    """The keys of the time before a purge, looked at piece by piece. keys, known: as those of
+    `owner` were, without what has left since; out: what consumers have of the queue now."""
+
+    __slots__ = ("keys", "known", "out", "owner")
+
+    def __init__(self, owner: Keys, out: dict[int, Entry]) -> None:
+        self.owner = owner
+        self.out = out
+        self.keys = owner.keys
+        self.known = owner.known
+
+    def mark(self, key: str) -> KeyMark | None:
+        """What is known of `key`, if its message is here."""
+        mark = self.known.get(key)
+        if mark is None or int(mark.position) not in self.keys:
+            return None
+        return mark if self._is_here(int(mark.position)) else None
+
+    def _is_here(self, position: int) -> bool:
+        """Positions below 0 were leased before a restart, and are out."""
+        return position < 0 or position in self.out
+
+    def forget(self, most: i64) -> i64:
+        while most > 0 and self.keys:
+            position, key = self.keys.popitem()
+            most -= 1
+            if self._is_here(position):
+                self.owner.keep(position, key, self.known.get(key))
+        if not self.keys and self in self.owner.before:
+            self.owner.before.remove(self)
+        while most > 0 and self.known:
+            self.known.popitem()
+            most -= 1
+        return len(self.keys) + len(self.known)
 
 
 def _until_ns(message: Message, now_ns: i64) -> i64:

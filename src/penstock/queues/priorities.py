@@ -280,6 +280,11 @@ class PriorityQueue(ClassicQueue):
         if self.keys is not None:
             self.keys.forget(position)
 
+    def _recall(self, position: i64) -> None:
+        """What is at `position` will not be out any more, and its key counts all the same."""
+        if self.keys is not None:
+            self.keys.recall(position)
+
     # -- in and out ------------------------------------------------------------------------------
 
     def add(self, message: Message) -> None:
@@ -405,6 +410,7 @@ class PriorityQueue(ClassicQueue):
 
     def put_back(self, position: i64, message: Message) -> None:
         """To where it was, unless it came back too often, or is not the last value any more."""
+        self._recall(position)
         entry = self.out.pop(int(position), None)
         if entry is None:
             # It was taken before the queue had rules.
@@ -457,6 +463,7 @@ class PriorityQueue(ClassicQueue):
     def reject(self, position: i64, stub: Message) -> bool:
         if not self.is_paging:
             return False
+        self._recall(position)
         entry = self.out.pop(int(position), None)
         self._leave(
             self._level(0 if entry is None else entry.level), position, stub, REASON_REJECTED
@@ -481,8 +488,7 @@ class PriorityQueue(ClassicQueue):
             purged.tables.append(self.last.by_key)
             self.last.by_key = {}
         if self.keys is not None:
-            purged.tables += (self.keys.known, self.keys.keys)
-            self.keys = self.keys.of(self.out)
+            purged.rows = self.keys.purge(self.out)
         self.top = 0
         self.count = 0
         self.lifetimes.uneven_count = 0

@@ -108,15 +108,27 @@ class Dropped:
         self.reason: i64 = reason
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Rows:
+    """What a rule knew before a purge, as far as one has to look at it. Nominal base."""
+
+    __slots__ = ()
+
+    def forget(self, most: i64) -> i64:
+        """Look at up to `most`; how many are left."""
+        raise NotImplementedError
+
+
 class Purged:
     """What a queue gives up all at once, to be forgotten piece by piece. What its messages cost
     stays with their causes until then, because so long they are in memory.
 
     count: of messages, those of which memory knows nothing too; messages, entries: those it does
     know; bytes: what these still cost, above 0 while there are any; tables: what rules kept of them
-    beside, which costs nobody anything."""
+    beside, which costs nobody anything; rows: what of that has to be looked at, None for
+    nothing."""
 
-    __slots__ = ("bytes", "count", "entries", "messages", "tables")
+    __slots__ = ("bytes", "count", "entries", "messages", "rows", "tables")
 
     def __init__(self, count: int, bytes_: i64) -> None:
         self.count = count
@@ -124,6 +136,7 @@ class Purged:
         self.messages: list[list[Message] | PackedMessages] = []
         self.entries: list[list[Returned]] = []
         self.tables: list[dict[Any, Any]] = []
+        self.rows: Rows | None = None
 
     def forget(self, most: i64) -> list[Message]:
         """Up to `most`, which are repaid to their causes; none when there are no others."""
@@ -137,7 +150,7 @@ class Purged:
         return some
 
     def forget_rows(self, most: i64) -> bool:
-        """Up to `most` rows of the tables; True if there are more."""
+        """Up to `most` rows of rules; True if there are more."""
         while self.tables:
             table = self.tables[-1]
             while table:
@@ -146,7 +159,7 @@ class Purged:
                 table.popitem()
                 most -= 1
             self.tables.pop()
-        return False
+        return self.rows is not None and self.rows.forget(most) > 0
 
     def _take(self, most: i64) -> list[Message]:
         while self.messages:

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from penstock.protocol.content import Message, make_content
 from penstock.protocol.values import Table, encode_table
 from penstock.queues.priorities import PriorityQueue
-from penstock.queues.queue import DropSink
+from penstock.queues.queue import DropSink, Purged
 from penstock.queues.rules import REASON_DUPLICATE, QueueRules
 
 MS = 1_000_000
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(("add", "take", "ack", "return", "shed", "purge", "wait")),
+        st.sampled_from(("add", "take", "ack", "return", "shed", "purge", "wait", "tidy")),
         st.integers(0, 4),
         st.booleans(),
     ),
@@ -66,6 +66,7 @@ def test_as_the_naive_one(steps: list[tuple[str, int, bool]]) -> None:
     queue = PriorityQueue(rules, sink)
     naive = Naive()
     out: list[tuple[int, Message]] = []
+    purges: list[Purged] = []
     for number, (step, twin, flag) in enumerate(steps):
         if step == "add":
             queue.add(message(number, twin, flag))
@@ -86,12 +87,40 @@ def test_as_the_naive_one(steps: list[tuple[str, int, bool]]) -> None:
             queue.shed()
             naive.ready.pop(0)
         elif step == "purge":
-            queue.purge()
+            purges.append(queue.purge())
             naive.ready.clear()
+        elif step == "tidy" and purges:
+            # In any order, as errands are done by turns.
+            one = purges.pop(0)
+            if one.forget_rows(1 + twin):
+                purges.append(one)
         elif step == "wait":
             queue.now_ns += 6 * MS
         assert [int(one.body()) for one in queue.ready_messages()] == [n for n, _ in naive.ready]
         assert sink.duplicates == naive.duplicates
-        assert queue.keys is not None
-        assert len(queue.keys.keys) == sum(1 for _, one in naive.ready + naive.out if one)
-        assert len(queue.keys.known) <= len(queue.keys.keys)
+    for one in purges:
+        while one.forget_rows(3):
+            pass
+    assert queue.keys is not None and not queue.keys.before
+    assert len(queue.keys.keys) == sum(1 for _, one in naive.ready + naive.out if one)
+    assert len(queue.keys.known) <= len(queue.keys.keys)
+
+
+def test_a_purge_looks_at_few_keys_at_once() -> None:
+    rules = QueueRules()
+    rules.is_deduplicated = True
+    queue = PriorityQueue(rules, Sink())
+    for number in range(2_000):
+        queue.add(message(number, number + 1, False))
+        queue.take()
+    queue.restored_out(-7, message(9_000, 9_000, False), 0)
+    keys = queue.keys
+    assert keys is not None
+    purged = queue.purge()
+    assert not keys.keys, "none was looked at yet"
+    assert queue.is_duplicate(message(1, 5, False)) and queue.is_duplicate(message(1, 9_000, False))
+    assert purged.forget_rows(512) and len(keys.keys) == 512
+    while purged.forget_rows(512):
+        pass
+    assert len(keys.keys) == len(keys.known) == 2_001
+    assert queue.is_duplicate(message(1, 5, False)) and queue.is_duplicate(message(1, 9_000, False))
