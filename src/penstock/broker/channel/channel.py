@@ -45,7 +45,7 @@ from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
 from penstock.flow.gate import NOBODY
-from penstock.protocol.content import EVENT_ACK, Event, Message
+from penstock.protocol.content import EVENT_ACK, EVENT_METHOD, Event, Message
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable
 from penstock.routing.search import WORK_OF_ONE
@@ -174,6 +174,7 @@ class Channel(LaneReceiver):
     for consumers started from now on; unsent: counts by queue name; first: which consumer is the
     first to be asked when all are
     settling: what one settle has named and is not settled yet; methods behind it wait
+    fault: what the channel closes with when all is done that had arrived before, None for nothing
     times: how long the client waits for answers; escapes: publishes forced past closed hops;
     stalled_by: peer and reason of the hold that is on record while `is_stalled`.
     """
@@ -183,6 +184,7 @@ class Channel(LaneReceiver):
         "cancel_notify",
         "consumers",
         "escapes",
+        "fault",
         "first",
         "frame_bytes_max",
         "host",
@@ -251,6 +253,7 @@ class Channel(LaneReceiver):
         self.is_stalled = False
         self.stalled_by = ("", "")
         self.escapes: i64 = 0
+        self.fault: ChannelFault | None = None
         self.times = AnswerTimes(output.times)
         self.answering = ChannelAnswering(self)
         self.sink = ChannelSink(
@@ -486,6 +489,11 @@ class Channel(LaneReceiver):
                 self.force_now()
             while not self.is_closed and self.turn(1 << 30):
                 pass
+
+    def end_with(self, fault: ChannelFault) -> None:
+        """The channel closes with `fault`, behind all that has arrived and in turns as that is."""
+        self.fault = fault
+        self.told(Event(EVENT_METHOD, self.number, b"", CHANNEL_CLOSE, False))
 
     def force_now(self) -> None:
         """`force`, from outside a turn: a fault closes the channel as it would within one."""

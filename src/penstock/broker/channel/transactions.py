@@ -67,11 +67,13 @@ class Transaction:
     """What waits, in the order it came. `tags`, `tags_up_to`: what its settles have named;
     committing: the commit of what came before, while that is done piece by piece; ways: where its
     publishes go, by the bytes of their methods: how large the first one is, of WAYS_MOST ways;
-    waits_for: the hop that its commit waits for, passed: those that it has waited for."""
+    waits_for: the hop that its commit waits for, passed: those that it has waited for;
+    fault: what the channel closes with when the commit is done, None for nothing."""
 
     __slots__ = (
         "bytes",
         "committing",
+        "fault",
         "messages",
         "passed",
         "settles",
@@ -83,6 +85,7 @@ class Transaction:
 
     def __init__(self) -> None:
         self.committing: Committing | None = None
+        self.fault: ChannelFault | None = None
         self.ways: dict[bytes, int] = {}
         self.waits_for: Lane | None = None
         self.passed: set[Lane] = set()

@@ -270,9 +270,8 @@ class Connection(ChannelHost):
             if channel is None:
                 self.fail(ConnectionFault(504, "expected 'channel.open'", 60, 40))
             else:
-                channel.finish_inbox()
-                if not channel.is_closed:
-                    self.verbs.close_channel(self, channel, fault)
+                self.parser.discard(int(channel.number))
+                channel.end_with(fault)
             return True
         except PeerError as fault:
             self._failed(fault)

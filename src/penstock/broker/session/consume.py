@@ -329,6 +329,8 @@ class Consuming:
             perform_again(channel)
             return None
         transaction.committing = None
+        if transaction.fault is not None:
+            raise transaction.fault
         confirms = channel.publisher.confirms
         assert confirms is not None and confirms.commits is not None, "tx.select has made them"
         confirms.commits.lasts.append(int(confirms.next_sequence) - 1)

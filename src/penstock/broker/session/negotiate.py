@@ -30,6 +30,7 @@ from penstock.broker.connection.phases import (
 )
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import TlsPeer
+from penstock.broker.session.piecewise import ends_with_commit
 from penstock.broker.session.session import Session, SessionHost
 from penstock.broker.session.teardown import Teardown
 from penstock.broker.session.token_session import TokenSession
@@ -482,6 +483,8 @@ class Negotiator(ConnectionVerbs):
         connection.notifier.channel_opened(channel)
 
     def close_channel(self, connection: Connection, channel: Channel, fault: ChannelFault) -> None:
+        if ends_with_commit(channel, fault):
+            return
         number = int(channel.number)
         if fault.code == ACCESS_REFUSED and self.session is not None:
             self._note_refusal(self.session.user, self.session.vhost.name, fault)

@@ -18,7 +18,7 @@ is a connection that does nothing but publish, as every publisher whose confirms
 from contextlib import suppress
 from typing import Final
 
-from penstock.base.errors import PeerError
+from penstock.base.errors import ChannelFault, PeerError
 from penstock.broker.actors.lane import Lane
 from penstock.broker.channel.channel import CHANNEL_CLOSE, SETTLE_COST, Channel
 from penstock.broker.channel.settling import Settling
@@ -133,6 +133,18 @@ def _settle_up_to(channel: Channel, settle: Settle) -> None:
     elif settle.tag > 0:
         taken = channel.table.take_up_to(settle.tag)
         channel.settle_all(taken, settle.action, REFUSING, 120)
+
+
+def ends_with_commit(channel: Channel, fault: ChannelFault) -> bool:
+    """Whether `channel` is in the middle of a commit: then it closes with `fault` at the end of
+    that, and not before."""
+    transaction = channel.transaction
+    committing = None if transaction is None else transaction.committing
+    if transaction is None or committing is None or not committing.has_more():
+        return False
+    transaction.fault = fault
+    channel.wake()
+    return True
 
 
 def end_commit(channel: Channel, left: int) -> int:

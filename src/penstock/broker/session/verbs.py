@@ -75,6 +75,8 @@ class ChannelVerbs(Verbs):
         if event.kind == EVENT_ACK:
             self.consuming.acknowledge(channel, int(event.tag), event.flag)
             return
+        if channel.fault is not None and not event.payload:
+            raise channel.fault
         method = decode_method(event.payload)
         handler = HANDLERS.get(type(method))
         if handler is None:

@@ -6,8 +6,10 @@ from itertools import pairwise
 
 import pytest
 
+from penstock.base.errors import ChannelFault
 from penstock.broker.actors.actor import Errand
 from penstock.broker.actors.cleanup import BATCH, Cleanup
+from penstock.broker.channel.channel import Channel
 from penstock.broker.queue.classic_actor import HELD_AT_ONCE
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
@@ -215,3 +217,65 @@ def test_consumers_without_room_are_looked_at_in_turns(bed: Bed) -> None:
     assert max(before - after for before, after in pairwise(counts)) <= HELD_AT_ONCE
     bed.run()
     assert [one.tag for one in queue.ready] == ["late"] and queue.unacked_count == 1
+
+
+COMMITTED = 20 * BATCH
+
+
+def staged(bed: Bed) -> Peer:
+    """A connection whose first channel has COMMITTED publishes to `q` in a transaction."""
+    peer = bed.connect("staged", channels=2)
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    peer.call(1, m.TxSelect(), m.TxSelectOk)
+    peer.publish("q", *[b"x"] * COMMITTED)
+    return peer
+
+
+def counted(channel: Channel) -> Callable[[], int]:
+    """Counts what has been published on `channel`, also when it has ended."""
+    confirms = channel.publisher.confirms
+    assert confirms is not None
+    return lambda: int(confirms.next_sequence)
+
+
+def test_a_commit_in_front_of_a_faulty_frame_is_done_in_turns() -> None:
+    bed = Bed(body_bytes_max=1000)
+    peer = staged(bed)
+    published = counted(peer.connection.channels[1])
+    too_much = publish(1, "", "q", b"x" * 1001)
+    after = publish(1, "", "q", b"y") + publish(2, "", "q", b"z")
+    peer.connection.receive(method_frame(1, m.TxCommit()) + too_much + after)
+    counts = counted_in_turns(bed, published)
+    assert max(after - before for before, after in pairwise(counts)) <= 1024
+    bed.run()
+    assert bed.actor("q").messages.ready_count() == COMMITTED + 1
+    heard = peer.heard()
+    assert [(one.channel, type(one.method)) for one in heard] == [
+        (1, m.TxCommitOk),
+        (1, m.ChannelClose),
+    ]
+    peer.say(1, m.ChannelCloseOk(), m.ChannelOpen())
+    peer.one(m.ChannelOpenOk)
+    bed.settle()
+
+
+def test_a_commit_that_has_begun_is_done_in_turns_when_the_channel_fails() -> None:
+    """As after the consumer timeout: the broker closes the channel of itself."""
+    bed = Bed()
+    peer = staged(bed)
+    channel = peer.connection.channels[1]
+    published = counted(channel)
+    peer.connection.receive(method_frame(1, m.TxCommit()))
+    scheduler = bed.broker.scheduler
+    scheduler.clock = TickingClock()
+    while published() == 1:
+        scheduler.run(1)
+    connection = peer.connection
+    connection.verbs.close_channel(connection, channel, ChannelFault(406, "late"))
+    assert published() <= COMMITTED
+    counts = counted_in_turns(bed, published)
+    assert max(after - before for before, after in pairwise(counts)) <= 1024
+    bed.run()
+    assert bed.actor("q").messages.ready_count() == COMMITTED
+    assert peer.one(m.ChannelClose).reply_text == "PRECONDITION_FAILED - late"
+    bed.settle()
