@@ -481,15 +481,6 @@ class Channel(LaneReceiver):
         line = self.parking.lines.get(lane)
         return 0 if line is None else int(line.count())
 
-    def finish_inbox(self) -> None:
-        """Do all that has arrived, in its order and past closed hops: an end stands behind it."""
-        self.inbox.end()
-        for is_forced in (False, True):
-            if is_forced and not self.is_closed:
-                self.force_now()
-            while not self.is_closed and self.turn(1 << 30):
-                pass
-
     def end_with(self, fault: ChannelFault) -> None:
         """The channel closes with `fault`, behind all that has arrived and in turns as that is."""
         self.fault = fault

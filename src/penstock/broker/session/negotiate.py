@@ -206,12 +206,14 @@ class Negotiator(ConnectionVerbs):
         else:
             method = decode_method(event.payload)
         if isinstance(method, m.ConnectionClose):
-            for channel in list(connection.channels.values()):
-                channel.finish_inbox()
             connection.move(ENDS)
             connection.parser.discard_begun()
             self.since_ns = connection.line.clock.monotonic_ns()
-            self._end(connection, lambda: self._say_last(connection, m.ConnectionCloseOk(), True))
+            teardown = self._teardown(
+                connection, lambda: self._say_last(connection, m.ConnectionCloseOk(), True)
+            )
+            teardown.finish_first(list(connection.channels.values()))
+            self.host.cleanup.begin(teardown)
             return
         if connection.phase == PHASE_CLOSING or self.delay is not None:
             if isinstance(method, m.ConnectionCloseOk):
@@ -525,7 +527,10 @@ class Negotiator(ConnectionVerbs):
         is_cut = connection.phase < PHASE_OPEN and fault.code != 403
         connection.move(ENDS)
         self.since_ns = connection.line.clock.monotonic_ns()
-        self._end(connection, lambda: self._say_last(connection, connection_close(fault), is_cut))
+        last = connection_close(fault)
+        self.host.cleanup.begin(
+            self._teardown(connection, lambda: self._say_last(connection, last, is_cut))
+        )
 
     def alarm_reason(self) -> str:
         return self.host.alarm_reason()
@@ -568,8 +573,8 @@ class Negotiator(ConnectionVerbs):
         vhost = None if self.session is None else self.session.vhost
         self.host.cleanup.begin(Teardown(connection, self.verbs, vhost, connection.finish))
 
-    def _end(self, connection: Connection, done: Callable[[], None]) -> None:
-        self.host.cleanup.begin(Teardown(connection, self.verbs, None, done))
+    def _teardown(self, connection: Connection, done: Callable[[], None]) -> Teardown:
+        return Teardown(connection, self.verbs, None, done)
 
     def _say_last(self, connection: Connection, method: m.Method, is_cut: bool) -> None:
         if connection.is_alive:

@@ -9,7 +9,8 @@ import pytest
 from penstock.base.errors import ChannelFault
 from penstock.broker.actors.actor import Errand
 from penstock.broker.actors.cleanup import BATCH, Cleanup
-from penstock.broker.channel.channel import Channel
+from penstock.broker.channel.channel import SETTLE_COST, Channel
+from penstock.broker.channel.settling import SETTLED_AT_ONCE
 from penstock.broker.queue.classic_actor import HELD_AT_ONCE
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
@@ -220,6 +221,7 @@ def test_consumers_without_room_are_looked_at_in_turns(bed: Bed) -> None:
 
 
 COMMITTED = 20 * BATCH
+SETTLED = 20_000
 
 
 def staged(bed: Bed) -> Peer:
@@ -279,3 +281,35 @@ def test_a_commit_that_has_begun_is_done_in_turns_when_the_channel_fails() -> No
     assert bed.actor("q").messages.ready_count() == COMMITTED
     assert peer.one(m.ChannelClose).reply_text == "PRECONDITION_FAILED - late"
     bed.settle()
+
+
+def test_a_commit_in_front_of_the_end_of_its_connection_is_done_in_turns(bed: Bed) -> None:
+    peer = staged(bed)
+    published = counted(peer.connection.channels[1])
+    close = method_frame(0, m.ConnectionClose(200, "bye", 0, 0))
+    peer.connection.receive(method_frame(1, m.TxCommit()) + close)
+    counts = counted_in_turns(bed, published)
+    assert max(after - before for before, after in pairwise(counts)) <= 1024
+    bed.run()
+    assert bed.actor("q").messages.ready_count() == COMMITTED
+    kinds = [type(one.method) for one in peer.heard()]
+    assert kinds == [m.TxCommitOk, m.ConnectionCloseOk]
+
+
+def test_a_settle_in_front_of_the_end_of_its_connection_is_done_in_turns(bed: Bed) -> None:
+    peer = bed.connect("settler")
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    peer.publish("q", *[b"x"] * SETTLED)
+    peer.say(1, m.BasicConsume("q", "t"))
+    peer.heard()
+    bed.run()
+    queue = bed.actor("q")
+    assert queue.unacked_count == SETTLED
+    a_turn = SETTLED_AT_ONCE * (1024 // SETTLE_COST + 1)
+    close = method_frame(0, m.ConnectionClose(200, "bye", 0, 0))
+    peer.connection.receive(method_frame(1, m.BasicAck(0, True)) + close)
+    counts = counted_in_turns(bed, lambda: int(queue.messages.ack_count))
+    assert max(after - before for before, after in pairwise(counts)) <= a_turn
+    bed.run()
+    assert queue.messages.ack_count == SETTLED
+    peer.one(m.ConnectionCloseOk)
