@@ -20,7 +20,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
-from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line, Owed
+from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Errand, Line, Owed
 from penstock.broker.actors.confirms import write_confirms
 from penstock.broker.actors.deliver import (
     ENDED,
@@ -55,6 +55,8 @@ from penstock.telemetry.events import ESCAPE
 METHOD_COST: Final = 8
 """Ordinary publishes that take about as long as a method; an acknowledgement is like one."""
 CHANNEL_CLOSE: Final = 0x140028  # The one barrier method that goes through under an alarm.
+OFFERED_AT_ONCE: Final = 1024
+"""Consumers that are asked whether they take something before others have their turn."""
 SETTLE_COST: Final = 64
 """Ordinary publishes that take about as long as that."""
 
@@ -135,6 +137,35 @@ class Ending(Owed):
         return len(settling.left) > 0
 
 
+class Offering(Errand):
+    """The consumers of a channel that are still to be asked whether they take something, the next
+    one last. at_once: so many the first time; is_again: there is something new for all of them."""
+
+    __slots__ = ("at_once", "channel", "consumers", "is_again")
+
+    def __init__(self, channel: "Channel", at_once: i64) -> None:
+        self.channel = channel
+        self.at_once: i64 = at_once
+        self.consumers = channel.consumers_in_turn()
+        self.is_again = False
+
+    def step(self) -> bool:
+        left: i64 = self.at_once
+        self.at_once = OFFERED_AT_ONCE
+        while left > 0 and self.consumers:
+            left -= 1
+            consumer = self.consumers.pop()
+            consumer.queue.consumer_changed(consumer)
+        if self.consumers:
+            return True
+        if self.is_again and not self.channel.is_closed:
+            self.is_again = False
+            self.consumers = self.channel.consumers_in_turn()
+            return True
+        self.channel.offering = None
+        return False
+
+
 class ChannelAnswering(ChannelFace):
     """The channel as its output, its sink and its publishing side see it, until it is let go."""
 
@@ -173,6 +204,7 @@ class Channel(LaneReceiver):
     table: unanswered deliveries; consumers, queues_of: by consumer tag; prefetch, prefetch_bytes:
     for consumers started from now on; unsent: counts by queue name; first: which consumer is the
     first to be asked when all are
+    offering: which consumers are still to be asked, None for none
     settling: what one settle has named and is not settled yet; methods behind it wait
     fault: what the channel closes with when all is done that had arrived before, None for nothing
     times: how long the client waits for answers; escapes: publishes forced past closed hops;
@@ -192,6 +224,7 @@ class Channel(LaneReceiver):
         "is_closed",
         "is_stalled",
         "number",
+        "offering",
         "output",
         "parking",
         "prefetch",
@@ -248,6 +281,7 @@ class Channel(LaneReceiver):
         self.prefetch = 0
         self.prefetch_bytes = 0
         self.first: i64 = 0
+        self.offering: Offering | None = None
         self.cancel_notify = False
         self.is_closed = False
         self.is_stalled = False
@@ -684,14 +718,27 @@ class Channel(LaneReceiver):
         if sink.waiting:
             sink.serve_waiting()
 
-    def offer_consumers(self) -> None:
-        """Something all consumers of the channel share has changed, other than by an answer."""
+    def offer_consumers(self, at_once: i64 = OFFERED_AT_ONCE) -> i64:
+        """Something all consumers of the channel share has changed, other than by an answer. Up to
+        `at_once` of them are asked now, those of very many in turns; how many may still be."""
         self.sink.serve_waiting()
+        if self.offering is not None:
+            self.offering.is_again = True
+            return at_once
+        count: i64 = len(self.consumers)
+        if count == 0:
+            return at_once
+        self.offering = Offering(self, at_once)
+        self.line.errands.begin(self.offering)
+        return at_once - count if count < at_once else 0
+
+    def consumers_in_turn(self) -> list[Consumer]:
+        """The first to be asked last."""
         consumers = list(self.consumers.values())
-        count: i64 = len(consumers)
-        for index in range(count):
-            consumer = consumers[(self.first + index) % count]
-            consumer.queue.consumer_changed(consumer)
+        at: i64 = self.first % len(consumers) if consumers else 0
+        in_turn = consumers[at:] + consumers[:at]
+        in_turn.reverse()
+        return in_turn
 
     def add_consumer(self, consumer: Consumer, queue: QueueActor) -> None:
         """`consumer` takes from `queue` from now on."""

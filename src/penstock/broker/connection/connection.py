@@ -33,7 +33,7 @@ from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actors.actor import BLOCKED, IDLE, Line
 from penstock.broker.actors.lane import Lane
 from penstock.broker.actors.output import Output, Shell
-from penstock.broker.channel.channel import METHOD_COST, Channel, ChannelHost
+from penstock.broker.channel.channel import METHOD_COST, OFFERED_AT_ONCE, Channel, ChannelHost
 from penstock.broker.channel.lot_host import LotHost
 from penstock.broker.channel.node_parking import NodeParking
 from penstock.broker.channel.parking import ALARM, CREDIT, RATE, ParkedPublish
@@ -684,8 +684,9 @@ class Connection(ChannelHost):
             return
         self.first = (self.first + 1) % count
         channels[self.first].first += 1
+        left: i64 = OFFERED_AT_ONCE
         for index in range(count):
-            channels[(self.first + index) % count].offer_consumers()
+            left = channels[(self.first + index) % count].offer_consumers(left)
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -100,7 +100,8 @@ class StreamActor(QueueActor):
     is_in_memory: there is no disk; origin: who pays for what is delivered, until the sockets have
     taken it and its record until it is acknowledged; groups: its reader groups, None until it has
     its log, which group_registry keeps; holder: the commit before which nothing is taken, if
-    there is one; behind: what was forced upon it meanwhile; outbox: of its commits, if any."""
+    there is one; behind: what was forced upon it meanwhile; outbox: of its commits, if any; idle:
+    ready consumers that were asked in a row and took nothing."""
 
     __slots__ = (
         "behind",
@@ -109,6 +110,7 @@ class StreamActor(QueueActor):
         "group_registry",
         "groups",
         "holder",
+        "idle",
         "is_in_memory",
         "lane",
         "notes",
@@ -140,6 +142,7 @@ class StreamActor(QueueActor):
         self.origin = origin
         self.notes = notes
         self.holder: Answerable | None = None
+        self.idle: i64 = 0
         self.behind: list[WriteRequest] = []
         self.outbox: Outbox | None = None
 
@@ -274,19 +277,31 @@ class StreamActor(QueueActor):
     # -- delivering ------------------------------------------------------------------------------
 
     def _serve(self, budget: i64) -> bool:
-        """Give to every ready consumer in turn; True if one of them could take more."""
-        ready = self.ready
-        share: i64 = budget // len(ready)
-        if share < 1:
-            share = 1
+        """Give to ready consumers in turn, to `budget` of them at most; True if one of all could
+        take more."""
+        count: i64 = len(self.ready)
+        share: i64 = budget // count if count <= budget else 1
+        left: i64 = count if count <= budget else budget
         has_more = False
-        for consumer in list(ready):
+        while left > 0 and self.ready:
+            left -= 1
+            at: i64 = self.cursor if self.cursor < len(self.ready) else 0
+            self.cursor = at
+            consumer = self.ready[at]
             cursor = self.cursors[consumer]
-            self._give_from(cursor, share)
+            given = self._give_from(cursor, share)
+            can_go_on = cursor.can_go_on()
+            self.idle = 0 if given > 0 or can_go_on else self.idle + 1
             if consumer.room() == 0:
                 self._hold(consumer)
-            elif cursor.can_go_on():
+                continue
+            self.cursor = at + 1
+            if can_go_on:
                 has_more = True
+        if count > budget and self.idle < count:
+            # Not all were asked since somebody was given something.
+            return True
+        self.idle = 0
         return has_more
 
     def serve(self, consumer: Consumer, most: i64) -> i64:

@@ -9,11 +9,12 @@ import pytest
 from penstock.base.errors import ChannelFault
 from penstock.broker.actors.actor import Errand
 from penstock.broker.actors.cleanup import BATCH, Cleanup
-from penstock.broker.channel.channel import SETTLE_COST, Channel
+from penstock.broker.channel.channel import OFFERED_AT_ONCE, SETTLE_COST, Channel
 from penstock.broker.channel.settling import SETTLED_AT_ONCE
 from penstock.broker.queue.classic_actor import HELD_AT_ONCE
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
+from penstock.protocol.values import Table
 from tests.unit.broker.peer import Bed, Peer, TickingClock, publish
 
 
@@ -218,6 +219,58 @@ def test_consumers_without_room_are_looked_at_in_turns(bed: Bed) -> None:
     assert max(before - after for before, after in pairwise(counts)) <= HELD_AT_ONCE
     bed.run()
     assert [one.tag for one in queue.ready] == ["late"] and queue.unacked_count == 1
+
+
+@pytest.mark.parametrize("how", ["flow", "socket"])
+def test_consumers_that_have_room_again_are_asked_in_turns(bed: Bed, how: str) -> None:
+    peer = crowd(bed, 3 * OFFERED_AT_ONCE, 0)
+    connection = peer.connection
+    queue = bed.actor("q")
+    if how == "flow":
+        peer.say(1, m.ChannelFlow(False))
+    else:
+        connection.output_changed(False)
+    bed.connect("other").publish("q", b"x")
+    bed.run()
+    assert not queue.ready and queue.unacked_count == 0
+    if how == "flow":
+        connection.receive(method_frame(1, m.ChannelFlow(True)))
+    else:
+        connection.output_changed(True)
+        assert len(queue.ready) <= OFFERED_AT_ONCE
+        # Again, before all were asked: they are asked once more.
+        connection.output_changed(False)
+        connection.output_changed(True)
+    counts = counted_in_turns(bed, lambda: len(queue.ready))
+    assert max(after - before for before, after in pairwise(counts)) <= OFFERED_AT_ONCE
+    bed.run()
+    assert len(queue.ready) == 3 * OFFERED_AT_ONCE and queue.unacked_count == 1
+    assert connection.channels[1].offering is None
+
+
+def test_consumers_of_a_stream_are_given_to_in_turns(bed: Bed) -> None:
+    peer = bed.connect("readers", channels=20)
+    table: Table = {"x-queue-type": "stream"}
+    peer.call(1, m.QueueDeclare("s", durable=True, arguments=table), m.QueueDeclareOk)
+    for number in range(3_000):
+        channel = 1 + number % 20
+        peer.say(channel, m.BasicQos(0, 10, False))
+        peer.say(channel, m.BasicConsume("s", f"t{number}", no_wait=True))
+    bed.run()
+    peer.heard()
+    stream = bed.actor("s")
+    bed.connect("other").connection.receive(publish(1, "", "s", b"x") * 2)
+    scheduler = bed.broker.scheduler
+    scheduler.clock = TickingClock()
+    counts = [0]
+    while scheduler.run(1):
+        counts.append(int(stream.messages.deliver_count))
+    assert max(after - before for before, after in pairwise(counts)) <= 1024
+    bed.run()
+    assert stream.messages.deliver_count == 6_000 and not stream.is_ready
+    found = [one.method for one in peer.heard()]
+    tags = [one.consumer_tag for one in found if isinstance(one, m.BasicDeliver)]
+    assert all(tags.count(f"t{number}") == 2 for number in range(0, 3_000, 100))
 
 
 COMMITTED = 20 * BATCH
