@@ -11,7 +11,7 @@ the check is passed over with a note.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -134,17 +134,7 @@ def importing(broker: Broker, definitions: Row, vhost: str = "") -> Steps[Import
             f"(catalogue_changes is {CATALOGUE_CHANGES.default}); split the file, or wait"
         )
     counts = yield from wanted.apply()
-    return Imported(
-        {
-            "vhosts": len(wanted.vhosts),
-            "users": len(wanted.users),
-            "limits": len(wanted.limits),
-            "policies": len(wanted.policies),
-            "permissions": len(wanted.permissions) + len(wanted.topic_permissions),
-            **counts,
-        },
-        tuple(wanted.notes),
-    )
+    return Imported(counts, tuple(wanted.notes))
 
 
 class Importer:
@@ -505,43 +495,60 @@ class Importer:
     # -- doing -----------------------------------------------------------------------------------
 
     def apply(self) -> Steps[dict[str, int]]:
-        """How many exchanges, queues and bindings were new."""
-        broker = self.broker
+        """How many of each were new or changed."""
+        counts = {
+            "vhosts": 0,
+            "users": len(self.users),
+            "limits": 0,
+            "policies": 0,
+            "permissions": 0,
+            "exchanges": 0,
+            "queues": 0,
+            "bindings": 0,
+        }
         for name in self.vhosts:
-            broker.add_vhost(name)
+            counts["vhosts"] += self._done(partial(self._add_vhost, name))
             yield 0.0
         for user in self.users:
-            broker.set_user(user)
-        for kind, name, limits in self.limits:
-            broker.limits.set(kind, name, limits)
-        for policy, is_operator in self.policies:
-            broker.policy_manager.set(policy, is_operator)
-            yield 0.0
-        for (user_name, vhost), permission in self.permissions.items():
-            broker.permissions.set(user_name, vhost, permission)
-            yield 0.0
-        for (user_name, vhost, name), topic in self.topic_permissions.items():
-            broker.permissions.set_topic(user_name, vhost, name, topic)
-            yield 0.0
-        counts = {"exchanges": 0, "queues": 0, "bindings": 0}
-        for (vhost, _), exchange in self.exchanges.items():
-            counts["exchanges"] += self._done(partial(self._add_exchange, vhost, exchange))
-            yield 0.0
-        for queue in self.queues.values():
-            counts["queues"] += self._done(partial(self._declare, queue))
-            yield 0.0
-        for binding in self.bindings:
-            counts["bindings"] += self._done(partial(self._bind, binding))
+            self.broker.set_user(user)
+        for what, deed in (*self._rules(), *self._topology()):
+            counts[what] += self._done(deed)
             yield 0.0
         return counts
 
-    def _done(self, deed: Callable[[], bool]) -> bool:
-        """Do one thing, which may have become impossible since it was checked."""
+    def _rules(self) -> Iterator[tuple[str, Callable[[], object]]]:
+        broker = self.broker
+        for kind, name, limits in self.limits:
+            yield "limits", partial(broker.limits.set, kind, name, limits)
+        for policy, is_operator in self.policies:
+            yield "policies", partial(broker.policy_manager.set, policy, is_operator)
+        for (user, vhost), permission in self.permissions.items():
+            yield "permissions", partial(broker.permissions.set, user, vhost, permission)
+        for (user, vhost, name), topic in self.topic_permissions.items():
+            yield "permissions", partial(broker.permissions.set_topic, user, vhost, name, topic)
+
+    def _topology(self) -> Iterator[tuple[str, Callable[[], object]]]:
+        for (vhost, _), exchange in self.exchanges.items():
+            yield "exchanges", partial(self._add_exchange, vhost, exchange)
+        for queue in self.queues.values():
+            yield "queues", partial(self._declare, queue)
+        for binding in self.bindings:
+            yield "bindings", partial(self._bind, binding)
+
+    def _done(self, deed: Callable[[], object]) -> bool:
+        """Do one thing, which may have become impossible since it was checked; False if it has, or
+        if there was nothing to do."""
         try:
-            return deed()
-        except PeerError as error:
-            self.notes.append(f"while it was imported: {error.text}; passed over")
+            return deed() is not False
+        except (OperatorError, PeerError) as error:
+            text = error.text if isinstance(error, PeerError) else str(error)
+            self.notes.append(f"while it was imported: {text}; passed over")
             return False
+
+    def _add_vhost(self, name: str) -> None:
+        if name in self.broker.vhosts:
+            raise OperatorError(f"vhost '{name}' was made by another client")
+        self.broker.add_vhost(name)
 
     def _home(self, name: str) -> VirtualHost:
         vhost = self.broker.vhosts.get(name)

@@ -122,6 +122,46 @@ def test_an_import_passes_over_what_was_in_a_host_that_is_deleted_meanwhile() ->
     assert list(bed.broker.vhosts) == ["/"]
 
 
+QUEUES = [{"name": f"q{number}", "vhost": "/"} for number in range(3)]
+
+
+def test_one_that_is_made_while_it_is_imported_stays() -> None:
+    """With all that is in it by then."""
+    bed = Bed()
+    steps = importing(bed.broker, {"vhosts": [{"name": "shop"}], "queues": QUEUES})
+    for _ in range(3):
+        next(steps)
+    vhosts.add(bed.broker, "shop")
+    made = bed.broker.vhosts["shop"]
+    done = whole(steps)
+    assert bed.broker.vhosts["shop"] is made
+    assert done.notes == (
+        "while it was imported: vhost 'shop' was made by another client; passed over",
+    )
+    assert (done.counts["vhosts"], done.counts["queues"]) == (0, 3)
+
+
+@pytest.mark.parametrize("key", ["policies", "parameters", "permissions", "topic_permissions"])
+def test_rules_of_one_that_goes_while_they_are_imported(key: str) -> None:
+    """They are passed over with a note, and what comes behind them is done."""
+    bed = Bed()
+    vhosts.add(bed.broker, "shop")
+    row = {
+        "policies": {"name": "short", "pattern": "", "definition": {"max-length": 3}},
+        "parameters": {"component": "vhost-limits", "name": "limits", "value": {"max-queues": 3}},
+        "permissions": {"user": "guest", "configure": "", "write": "", "read": ""},
+        "topic_permissions": {"user": "guest", "exchange": "e", "write": "", "read": ""},
+    }[key]
+    steps = importing(bed.broker, {key: [{**row, "vhost": "shop"}], "queues": QUEUES})
+    for _ in range(3):
+        next(steps)
+    vhosts.delete(bed.broker, "shop")
+    bed.run()
+    done = whole(steps)
+    assert done.notes == ("while it was imported: no vhost 'shop'; one of: /; passed over",)
+    assert sum(done.counts.values()) == done.counts["queues"] == 3
+
+
 def test_permissions_of_the_configuration_go_first(tmp_path: Path) -> None:
     users = (UserConfig("app", "pw"), UserConfig("all", "pw"))
     first = DurableBed(tmp_path / "db", users=users, vhosts=("/", "t"))
