@@ -223,6 +223,10 @@ CASES: Final = (
     *(unnamed(*row) for row in UNNAMED),
     *OWNED,
     Case("queue-passive-missing", lambda n: [q(n, passive=True)], (404, "no {q}")),
+    Case(
+        "queue-exclusive-is-not-durable",
+        lambda n: [q(n, durable=True, exclusive=True), q(n, exclusive=True)],
+    ),
     Case("queue-exclusive-differs", lambda n: [q(n), q(n, exclusive=True)], (405, LOCKED)),
     Case("queue-exclusive-was", lambda n: [q(n, exclusive=True), q(n)], (405, LOCKED)),
     Case(

@@ -176,6 +176,8 @@ class Declarations:
     def _declare(self, name: str, q: m.QueueDeclare) -> QueueActor:
         vhost = self.session.vhost
         owner = self.session.owner if q.exclusive else ""
+        # Whatever was asked for: it ends with its connection.
+        durable = q.durable and not q.exclusive
         rights = self.session.rights
         fresh = self.session.host.fresh_name(FRESH) if name == "" else name
         rights.check(CONFIGURE, QUEUE, fresh, 50, 10)
@@ -186,7 +188,7 @@ class Declarations:
             if found.owner != owner:
                 raise self._locked(name, 10)
             for field, received, current in (
-                ("durable", q.durable, found.durable),
+                ("durable", durable, found.durable),
                 ("auto_delete", q.auto_delete, found.auto_delete),
             ):
                 check_field("queue", name, vhost.name, field, received, current, 50)
@@ -211,7 +213,7 @@ class Declarations:
             rights.check(WRITE, EXCHANGE, letters, 50, 10)
         vhost.check_room(name)
         actor = self.session.host.make_queue(
-            vhost, name, q.durable, q.auto_delete, owner, q.arguments
+            vhost, name, durable, q.auto_delete, owner, q.arguments
         )
         vhost.add_queue(actor)
         return actor
