@@ -112,6 +112,7 @@ CASES: Final = (
         lambda n: [q(n), consume(n, "a", exclusive=True), consume(n, "b")],
         (403, "{q} in exclusive use"),
     ),
+    Case("get-beside-exclusive", lambda n: [q(n), consume(n, exclusive=True), Basic.Get(queue=n)]),
     Case("consume-no-local", lambda n: [q(n), consume(n, no_local=True)]),
     Case(
         "consume-priority-text",

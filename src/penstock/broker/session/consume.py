@@ -114,7 +114,7 @@ class Consuming:
         check_consumer(actor.name, actor.vhost, actor.arguments, q, channel.prefetch)
         is_single = actor.choice is not None and actor.choice.is_single
         if actor.exclusive_consumer is not None or (q.exclusive and (is_single or actor.consumers)):
-            raise _in_exclusive_use(actor, 20)
+            raise _in_exclusive_use(actor)
         consumer = Consumer(
             tag,
             actor.client,
@@ -195,8 +195,6 @@ class Consuming:
 
     def get(self, channel: Channel, q: m.BasicGet) -> m.Method | None:
         actor = self.declarations.readable(int(channel.number), q.queue, 60, 70)
-        if actor.exclusive_consumer is not None:
-            raise _in_exclusive_use(actor, 70)
         actor.check_verb("basic.get", 60, 70)
         message = actor.get()
         if message is None:
@@ -378,9 +376,9 @@ def apply_settle(
     channel.settle([delivery], action, REFUSING, 120)
 
 
-def _in_exclusive_use(actor: QueueActor, method_id: int) -> ChannelFault:
+def _in_exclusive_use(actor: QueueActor) -> ChannelFault:
     text = f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use"
-    return ChannelFault(403, text, 60, method_id)
+    return ChannelFault(403, text, 60, 20)
 
 
 def _transaction(channel: Channel, method_id: int) -> Transaction:
