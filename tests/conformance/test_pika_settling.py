@@ -155,6 +155,17 @@ def test_get_counts_what_is_left(channel: BlockingChannel, queue: str) -> None:
     assert channel.basic_get(queue) == (None, None, None)
 
 
+def test_get_does_not_count_what_is_dead_in_front(channel: BlockingChannel, queue: str) -> None:
+    channel.confirm_delivery()
+    publish(channel, queue, "a")
+    publish(channel, queue, "dead", expiration="0")
+    publish(channel, queue, "b")
+    got, _, body = channel.basic_get(queue, auto_ack=True)
+    assert got is not None and (body, got.message_count) == (b"a", 1)
+    got, _, body = channel.basic_get(queue, auto_ack=True)
+    assert got is not None and (body, got.message_count) == (b"b", 0)
+
+
 def test_prefetch_of_each_consumer(channel: BlockingChannel, queue: str) -> None:
     """Without `global`, the number is for each consumer started afterwards."""
     publish(channel, queue, *map(str, range(10)))

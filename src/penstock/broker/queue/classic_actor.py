@@ -548,6 +548,12 @@ class ClassicActor(QueueActor):
         if message.stored is not None:
             self.forget(message)
 
+    def ready_behind(self) -> i64:
+        if self.queue_limits is not None:
+            # As RabbitMQ, which drops what is dead in front before it counts.
+            self.queue_limits.may_get()
+        return self.messages.ready_count()
+
     def forget(self, message: Message) -> None:
         """`message`, which has a place on the disk, has left this queue for good."""
         if self.durability is not None:

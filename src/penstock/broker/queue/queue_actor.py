@@ -550,6 +550,10 @@ class QueueActor(LaneReceiver):
         """The message just got needs no answer."""
         raise NotImplementedError
 
+    def ready_behind(self) -> i64:
+        """How many are ready behind the message just got, after `get_unacked` or `get_done`."""
+        return self.messages.ready_count()
+
     def check_verb(self, what: str, class_id: int, method_id: int) -> None:
         """Raise ConnectionFault 540 if this type of queue does not know the verb `what`."""
 

@@ -224,7 +224,7 @@ class Consuming:
                 redelivered,
                 message.address.exchange,
                 message.address.routing_key,
-                int(actor.messages.ready_count()),
+                int(actor.ready_behind()),
             ),
         )
         shown = actor.client.shown(message)
