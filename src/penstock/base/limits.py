@@ -491,6 +491,12 @@ CLUSTER_STOP_MS: Final = Limit(5000, 0, 600_000,
 CLUSTER_APPLY_BYTES: Final = Limit(67_108_864, 2_097_152, 1_073_741_824,
     "bytes of entries that wait for a follower's disk", GUARD, "server/cluster/applier",
     "no more are taken until some are applied; the link is not read meanwhile")
+CLUSTER_JOURNAL_BYTES: Final = Limit(8_388_608, 524_288, 1_073_741_824,
+    "bytes of entries that a follower has in its journal, and whose files are not synced", PACE,
+    "server/cluster/applier", "the files are synced, and the journal begins anew")
+CLUSTER_JOURNAL_ENTRY_BYTES: Final = Limit(262_144, 1024, 16_777_216,
+    "bytes of an entry that goes into a follower's journal", PACE, "server/cluster/applier",
+    "a larger one is synced in its files")
 CLUSTER_APPLY_FILES: Final = Limit(64, 4, 4096, "files a follower keeps open", PACE,
     "server/cluster/follower_files", "the one unused longest is synced and closed")
 CLUSTER_APPLY_ENTRIES: Final = Limit(64, 1, 65_536,

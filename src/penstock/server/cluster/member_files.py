@@ -8,6 +8,7 @@ import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.replication.state import MemberState
+from penstock.server.cluster.applier import replay
 from penstock.server.cluster.position import PositionFile
 from penstock.server.disk.data_directory import DataDirectory
 from penstock.server.disk.whole_file import write_whole
@@ -63,8 +64,9 @@ def leave(directory: Path) -> None:
     if state is None:
         raise OperatorError(f"{directory} belongs to no cluster")
     held = DataDirectory(directory, "leave")
+    position = PositionFile(directory)
     try:
-        stored = PositionFile(directory).read()
+        stored = replay(directory, position)
         if not state.is_whole or stored is None or not stored.is_whole:
             raise OperatorError(
                 f"{directory} is half a copy of its leader's directory: take another node's"
@@ -73,6 +75,7 @@ def leave(directory: Path) -> None:
     except OSError as fault:
         raise OperatorError(f"{directory} cannot be changed: {fault.strerror}") from fault
     finally:
+        position.close()
         held.close()
 
 

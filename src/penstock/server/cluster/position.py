@@ -58,11 +58,13 @@ class LeaderPosition:
 
 
 class PositionFile:
-    """Of the data directory `directory`. One thread at a time. Raises, everywhere: OSError."""
+    """Of the data directory `directory`. One thread at a time. Raises, everywhere: OSError.
+
+    count: of the slot that was read or written last."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / CLUSTER / NAME
-        self._count = 0
+        self.count = 0
         self._handle = -1
 
     def read(self) -> Stored | None:
@@ -74,7 +76,7 @@ class PositionFile:
         except FileNotFoundError:
             return None
         found = Stored(0, 0, False)
-        self._count = 0
+        self.count = 0
         for at in (0, SECTOR_BYTES):
             slot = data[at : at + SLOT_BYTES]
             if len(slot) < SLOT_BYTES or SUM.unpack(slot[SLOT.size :])[0] != crc32(slot[:-4]):
@@ -85,8 +87,8 @@ class PositionFile:
                     f"{self.path} has version {version}, and this Penstock knows {VERSION}: it was "
                     "written by a newer one; install that"
                 )
-            if magic == MAGIC and count > self._count:
-                self._count = int(count)
+            if magic == MAGIC and count > self.count:
+                self.count = int(count)
                 found = Stored(int(epoch), int(seq), is_whole == 1)
         return found
 
@@ -94,9 +96,9 @@ class PositionFile:
         """must_sync: whether it is safe when this returns."""
         if self._handle < 0:
             self._open()
-        self._count += 1
-        slot = _slot(self._count, epoch, seq, is_whole)
-        at = SECTOR_BYTES * (self._count % 2)
+        self.count += 1
+        slot = _slot(self.count, epoch, seq, is_whole)
+        at = SECTOR_BYTES * (self.count % 2)
         if os.pwrite(self._handle, slot, at) != len(slot):
             raise OSError(f"{self.path}: a position was not written whole")
         if must_sync:
@@ -110,7 +112,7 @@ class PositionFile:
         if self.read() is None:
             first = _slot(1, 0, 0, False)
             write_whole(self.path, first + bytes(SECTOR_BYTES * 2 - len(first)))
-            self._count = 2
+            self.count = 2
         self._handle = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
 
     def close(self) -> None:

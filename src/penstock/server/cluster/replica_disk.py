@@ -11,7 +11,7 @@ from typing import Final
 from penstock.replication.operations import SYNC_FOLDER, Operation, encode
 from penstock.replication.positions import Entry, Position
 from penstock.replication.state import MemberState
-from penstock.server.cluster.applier import Applier
+from penstock.server.cluster.applier import Applier, replay
 from penstock.server.cluster.disk_worker import DiskWorker
 from penstock.server.cluster.member_events import DiskEvents
 from penstock.server.cluster.member_files import write_state
@@ -48,7 +48,7 @@ class ReplicaDisk:
     def open(self) -> Position:
         """Take the directory; how far it is. Raises: OperatorError; OSError."""
         self.directory = DataDirectory(self.path, self.boot_id)
-        stored = self.position.read()
+        stored = replay(self.path, self.position)
         if stored is not None:
             self.last = self.done = Position(stored.epoch, stored.seq)
         self._apply_again()
@@ -121,7 +121,10 @@ class ReplicaDisk:
             self._pump()
             if self.waiting:
                 await self.has_room.wait()
+        applier = self.applier
         await self._shut_applier()
+        if applier is not None and applier.has_failed:
+            raise OSError(EIO, "what was applied is not known to be safe")
         if self.directory is not None:
             self.directory.close()
             self.directory = None
@@ -150,8 +153,8 @@ class ReplicaDisk:
         there is nobody to ask any more. Raises: OSError; OperatorError."""
         self.is_copy_over = False
         self.waiting.clear()
-        await self._shut_applier()
         try:
+            await self._shut_applier()
             report = await self.loop.run_in_executor(
                 None,
                 lambda: run_resync(
