@@ -186,14 +186,7 @@ def _add_details(raw: bytes, flags_at: int, end: int, shape: Shape, columns: Col
     if shape.has_properties:
         columns["properties"].append(properties_of(raw, flags_at, end))
     if shape.has_headers:
-        table: Table | None = None
-        try:
-            span = headers_table_span(raw, flags_at, end)
-            if span is not None:
-                table, _ = decode_table(raw, span[0], span[1])
-        except ConnectionFault:
-            table = None
-        columns["headers"].append(None if table is None else header_items(table))
+        columns["headers"].append(headers_of(raw, flags_at, end))
 
 
 def properties_of(raw: bytes, flags_at: int, end: int) -> dict[str, object] | None:
@@ -209,6 +202,16 @@ def properties_of(raw: bytes, flags_at: int, end: int) -> dict[str, object] | No
     is_shown = seconds is not None and seconds <= SECONDS_MAX
     row["timestamp"] = seconds * 1_000_000 if seconds is not None and is_shown else None
     return {name: row[name] for name, _ in PROPERTY_FIELDS}
+
+
+def headers_of(raw: bytes, flags_at: int, end: int) -> list[tuple[str, str | None]] | None:
+    """The column `headers` of one row; None for none, and for what is malformed."""
+    try:
+        span = headers_table_span(raw, flags_at, end)
+        table = {} if span is None else decode_table(raw, span[0], span[1])[0]
+    except ConnectionFault:
+        return None
+    return header_items(table)
 
 
 def header_items(table: Table) -> list[tuple[str, str | None]] | None:

@@ -13,14 +13,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.errors import ConnectionFault
-from penstock.protocol.property_lookup import headers_table_span
-from penstock.protocol.values import Table, decode_table
 from penstock.spark.connector.common.decode import (
     HEADERS_TYPE,
     PROPERTIES_TYPE,
     SECONDS_MAX,
-    header_items,
+    headers_of,
     properties_of,
     timestamp_us,
 )
@@ -165,7 +162,7 @@ class BatchMaker:
             rows = [properties_of(raw, start, stop) for start, stop in pairwise(bounds)]
             made["properties"] = pa.array(rows, PROPERTIES_TYPE)
         if "headers" in kept:
-            items = [_headers(raw, start, stop) for start, stop in pairwise(bounds)]
+            items = [headers_of(raw, start, stop) for start, stop in pairwise(bounds)]
             made["headers"] = pa.array(items, HEADERS_TYPE)
 
 
@@ -300,14 +297,3 @@ def _texts(parts: list[tuple[Any, Bytes]]) -> Any:
         rows = _binary(at, data).to_pylist()
         return pa.array([_text(row) for row in rows], pa.string())
     return texts
-
-
-def _headers(raw: bytes, start: int, stop: int) -> list[tuple[str, str | None]] | None:
-    table: Table = {}
-    try:
-        span = headers_table_span(raw, start, stop)
-        if span is not None:
-            table, _ = decode_table(raw, span[0], span[1])
-    except ConnectionFault:
-        return None
-    return header_items(table)
