@@ -81,12 +81,21 @@ def _context(endpoint: Endpoint) -> ssl.SSLContext | None:
     try:
         context = ssl.create_default_context(cafile=endpoint.ca_file or None)
         if endpoint.cert_file:
-            context.load_cert_chain(endpoint.cert_file, endpoint.key_file or None)
+            # Without a password OpenSSL would ask the terminal for one, and wait.
+            key = endpoint.key_file or None
+            context.load_cert_chain(endpoint.cert_file, key, _no_password)
     except (OSError, ssl.SSLError) as error:
         raise OperatorError(
             f"options tls.*: a certificate or key cannot be used: {error}"
         ) from error
     return context
+
+
+def _no_password() -> str:
+    raise OperatorError(
+        "option tls.keyFile: the private key is encrypted, and no option takes its password; "
+        "give a key without one, in a file that only the user of driver and executors may read"
+    )
 
 
 def first_look(endpoint: Endpoint, role: str, look: Callable[[Connection], object]) -> None:

@@ -1,6 +1,7 @@
 """Options: good ones mean what they say, bad ones are refused by name, secrets stay secret."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,28 @@ def test_a_secret_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     lost = parse_source({"queue": "q", "passwordFile": str(tmp_path / "none")})
     with pytest.raises(OperatorError, match="cannot be read"):
         open_connection(lost.endpoint, "test")
+
+
+def test_a_key_with_a_password_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
+    """Started from a terminal OpenSSL would ask there, in the middle of Spark's output."""
+    rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
+    from cryptography.hazmat.primitives import serialization
+
+    from penstock.cli.certificates import make_authority
+
+    make_authority(tmp_path, 2, datetime.now(UTC))
+    place = tmp_path / "key.pem"
+    place.write_bytes(
+        rsa.generate_private_key(65_537, 2048).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"hush"),
+        )
+    )
+    given = {"tls.certFile": str(tmp_path / "ca.pem"), "tls.keyFile": str(place)}
+    options = parse_source({"queue": "q", "url": "amqps://localhost:1", **given})
+    with pytest.raises(OperatorError, match="private key is encrypted"):
+        open_connection(options.endpoint, "test")
 
 
 def test_every_option_is_in_the_documentation() -> None:
