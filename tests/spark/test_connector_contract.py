@@ -317,6 +317,16 @@ def test_a_connection_that_ended_between_triggers_costs_no_batch(
         assert sunk(tmp_path) == numbers(10)
 
 
+def test_a_beginning_behind_the_end_is_the_options_fault(broker_url: str, tmp_path: Path) -> None:
+    with queue_at(broker_url, {"x-queue-type": "stream"}) as (channel, stream):
+        publish(channel, stream, 0, 5)
+        assert live(tmp_path / "end", earliest(broker_url, stream, startingOffsets="5")).batch < 0
+        engine = Engine(tmp_path / "far", earliest(broker_url, stream, startingOffsets="5000"))
+        with pytest.raises(OperatorError, match=r"option startingOffsets is 5000, .* ends at 5 "):
+            engine.drain()
+        engine.stop()
+
+
 @pytest.mark.parametrize("is_available_now", [False, True])
 def test_a_stream_that_was_made_anew_is_noticed(
     broker_url: str, tmp_path: Path, is_available_now: bool

@@ -223,6 +223,11 @@ class StreamPlanner(RangePlanner):
         if self._is_known:
             return
         if end < start and not self._opened().has(start - 1):
+            if start == self._initial:
+                raise OperatorError(
+                    f"option startingOffsets is {start}, and stream {self._options.queue!r} ends "
+                    f"at {end} (exclusive)"
+                )
             raise OperatorError(
                 f"stream {self._options.queue!r} ends at {end}, and the checkpoint is at {start}: "
                 "the stream was made anew, or is another one. Start with a new checkpointLocation"
