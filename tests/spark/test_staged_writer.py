@@ -119,7 +119,7 @@ def test_a_broker_without_transactions_is_refused(rabbitmq_url: str) -> None:
 def test_a_task_larger_than_its_reservation_is_told_so(penstock_url: str) -> None:
     with queue_at(penstock_url) as (_, queue):
         options = sink(penstock_url, queue, maxStagedBytes="10k")
-        with pytest.raises(ChannelClosedError, match="max_bytes"):
+        with pytest.raises(OperatorError, match=r"max_bytes.*option maxStagedBytes, 10240 bytes"):
             stage(options, [b"x" * 1000] * 20, 0)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONNECTOR_IN_FLIGHT_BYTES
-from penstock.client.errors import ClientError, ConnectionClosedError
+from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.client.events import (
     Blocked,
     ClientEvent,
@@ -92,6 +92,11 @@ def stage_rows(
             every = itertools.chain(known, _keeping(rest, kept, plan) if limit_ms else rest)
             rows = _send(publisher, every, plan, options, origin)
         except ClientError as error:
+            if isinstance(error, ChannelClosedError) and "larger max_bytes" in error.text:
+                raise OperatorError(
+                    f"{error.text}. That is option maxStagedBytes, {options.staged_bytes} bytes a "
+                    "task: raise it, or have more tasks (repartition), or smaller batches"
+                ) from error
             if len(kept) > len(known):
                 # It has taken more than the time before: another outage is one of its own. Rows
                 # come to an end, so that does not go on for ever.
