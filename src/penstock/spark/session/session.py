@@ -43,7 +43,7 @@ LOOK_S: Final = 0.1
 OWN_NAMES: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 """With them in the environment the user has told Spark how this machine is reached."""
 _STANDALONE: Final = re.compile(r"spark://(.+)")
-_ADDRESS: Final = re.compile(r"\[?([^\]]+?)\]?:(\d+)")
+_ADDRESS: Final = re.compile(r"\[?([^\]]+?)\]?:(\d{1,5})", re.ASCII)
 CORES_MAX: Final = 2
 DRIVER_MEMORY: Final = "1g"
 
@@ -132,6 +132,9 @@ def address_towards(master: str, hosts: str) -> str:
                 return f"[{own}]" if ":" in own else own
         except OSError as fault:
             refusals.append(f"{host}: {fault.strerror or fault}")
+        except UnicodeError as fault:
+            # A name with an empty part, or one of more than 63 characters.
+            refusals.append(f"{host}: no name of a host ({fault})")
     raise OperatorError(
         f"--master {master}: no master answers ({'; '.join(refusals)}); start one with "
         "`spark-class org.apache.spark.deploy.master.Master`, or leave --master out"

@@ -50,12 +50,17 @@ def test_the_second_master_is_asked_when_the_first_is_away(port: int) -> None:
             network_settings(f"spark://127.0.0.1:{away}")
 
 
+def test_a_name_that_no_host_can_have_is_said_so() -> None:
+    with pytest.raises(OperatorError, match=r"no master answers \(a\.\.b:7077: no name of a host"):
+        network_settings("spark://a..b:7077")
+
+
 def test_what_the_environment_says_wins(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_LOCAL_IP", "10.0.0.7")
     assert network_settings(f"spark://127.0.0.1:{port}") == {}
 
 
-@pytest.mark.parametrize("hosts", ["host", "host:", "host:70770"])
+@pytest.mark.parametrize("hosts", ["host", "host:", "host:70770", "h:" + "7" * 5000])
 def test_an_address_that_is_none_is_refused(hosts: str) -> None:
     with pytest.raises(OperatorError, match="is not HOST:PORT"):
         network_settings(f"spark://{hosts}")
