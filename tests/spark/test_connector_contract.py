@@ -7,6 +7,7 @@ it on its way, and then at most `prefetch` of them; from a stream every row come
 import contextlib
 import os
 import random
+import signal
 import socket
 import time
 from collections import Counter
@@ -21,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
+from penstock.spark.connector.common import link
 from tests.patience import until
 from tests.spark.engine import (
     STEPS,
@@ -34,6 +36,7 @@ from tests.spark.engine import (
     sunk,
 )
 from tests.spark.marks import READERS
+from tests.spark.mortal import MortalBroker
 from tests.spark.through_amqp import Publisher, publish, queue_at
 
 pytestmark = READERS
@@ -315,6 +318,29 @@ def test_a_connection_that_ended_between_triggers_costs_no_batch(
         engine.drain(rows=10)
         engine.stop()
         assert sunk(tmp_path) == numbers(10)
+
+
+def test_a_broker_that_does_not_answer_for_a_while_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose machine stands still, or behind a way that forgets idle connections."""
+    monkeypatch.setattr(link, "REPLY_MS", 500)
+    with MortalBroker(tmp_path / "broker") as broker:
+        assert broker.process is not None
+        with queue_at(broker.url, {"x-queue-type": "stream"}) as (channel, stream):
+            publish(channel, stream, 0, 3)
+            given = earliest(f"{broker.url}?connection_timeout=500", stream)
+            engine = Engine(tmp_path / "query", given)
+            engine.drain(rows=3)
+            publish(channel, stream, 3, 3)
+            broker.process.send_signal(signal.SIGSTOP)
+            try:
+                assert not engine.step()
+            finally:
+                broker.process.send_signal(signal.SIGCONT)
+            engine.drain(rows=6)
+            engine.stop()
+            assert sunk(tmp_path / "query") == numbers(6)
 
 
 def test_a_beginning_behind_the_end_is_the_options_fault(broker_url: str, tmp_path: Path) -> None:

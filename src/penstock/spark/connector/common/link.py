@@ -139,12 +139,15 @@ class OpenChannel(Wire):
         self,
         request: m.Method,
         check: Callable[[list[ClientEvent]], None] = check_channel,
-        timeout_ms: float = REPLY_MS,
+        timeout_ms: float = 0.0,
     ) -> m.Method:
         """Say `request` and wait for its reply; deliveries meanwhile are dropped. check: called
-        with events at least once a second, raises for one after which no reply comes.
+        with events at least once a second, raises for one after which no reply comes; timeout_ms:
+        0 for REPLY_MS.
 
-        Raises: TimeoutError after `timeout_ms`; ConnectionClosedError; what `check` raises."""
+        Raises: ConnectionClosedError, also after `timeout_ms`: the broker, or the way to it, is
+        gone without a word; what `check` raises."""
+        timeout_ms = timeout_ms or REPLY_MS
         self.ask(request)
         end_ns = time.monotonic_ns() + timeout_ms * _NS_PER_MS
         while True:
@@ -154,7 +157,21 @@ class OpenChannel(Wire):
                 if isinstance(event, Replied) and event.request is request:
                     return event.reply
             if time.monotonic_ns() > end_ns:
-                raise TimeoutError(f"for {timeout_ms / 1000:g} s")
+                name = request.verb if isinstance(request, m.RequestAsk) else request.NAME
+                why = f"no answer to {name} for {timeout_ms / 1000:g} s"
+                raise ConnectionClosedError(0, why, False)
+
+    def request(
+        self,
+        verb: str,
+        arguments: Table,
+        check: Callable[[list[ClientEvent]], None] = check_channel,
+        timeout_ms: float = 0.0,
+    ) -> Table:
+        """As `answer`, for what AMQP has no method for (docs/requests.md)."""
+        reply = self.answer(m.RequestAsk(verb, arguments), check, timeout_ms)
+        assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
+        return reply.answer
 
     def close(self, timeout_ms: int = 1000) -> None:
         """Close in order, so that the broker has read every acknowledgement; at most `timeout_ms`

@@ -23,7 +23,6 @@ from pyspark.sql.datasource import InputPartition
 from penstock.base.errors import OperatorError
 from penstock.base.limits import LEASE_BYTES
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
-from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.engines import ReadLimit
 from penstock.spark.connector.common.labels import in_task
@@ -101,7 +100,7 @@ class LeaseAsker:
             try:
                 return self._ask(self._link, verb, arguments)
             except ConnectionClosedError:
-                self.close()
+                pass
         return self._ask(self._opened(), verb, arguments)
 
     def _opened(self) -> QueueLink:
@@ -119,16 +118,11 @@ class LeaseAsker:
     def _ask(self, link: QueueLink, verb: str, arguments: Table) -> Table:
         named: Table = {"queue": self._options.queue, "group": self._options.group, **arguments}
         try:
-            reply = link.answer(m.RequestAsk(verb, named))
-        except ChannelClosedError:
+            return link.request(verb, named)
+        except (ChannelClosedError, ConnectionClosedError):
             # The link has no other channel.
             self.close()
             raise
-        except TimeoutError as error:
-            self.close()
-            raise ConnectionClosedError(0, f"no answer to {verb} {error}", False) from error
-        assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
-        return reply.answer
 
 
 def label_of(options: SourceOptions) -> str:

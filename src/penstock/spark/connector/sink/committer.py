@@ -16,7 +16,6 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.events import ClientEvent
 from penstock.client.io_blocking import Connection
-from penstock.protocol import methods as m
 from penstock.protocol.constants import NOT_FOUND
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.link import OpenChannel, check_channel
@@ -129,8 +128,6 @@ def _ask(options: SinkOptions, verb: str, arguments: Table) -> Table:
             _log.warning("sink: %s has waited %d s: a queue or the disk is full", verb, seconds)
 
     try:
-        reply = wire.answer(m.RequestAsk(verb, arguments), check, math.inf)
+        return wire.request(verb, arguments, check, math.inf)
     finally:
         wire.close()
-    assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
-    return reply.answer

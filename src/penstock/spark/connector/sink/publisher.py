@@ -34,7 +34,7 @@ from penstock.client.events import (
     Unblocked,
 )
 from penstock.client.io_blocking import Channel, Connection
-from penstock.protocol import methods as m
+from penstock.protocol.values import Table
 from penstock.spark.connector.common.link import OpenChannel, check_channel
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import SinkOptions
@@ -388,10 +388,9 @@ class StagingPublisher(ConfirmingPublisher):
         """Wait until the broker has counted everything. Raises: as `publish_rows`."""
         super().finish()
         self._progress_ns = time.monotonic_ns()
-        stage = m.RequestAsk("transaction.stage", {"id": self.identity})
-        reply = self._wire.answer(stage, self._watch, math.inf)
-        assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
-        count = reply.answer["messages"]
+        asked: Table = {"id": self.identity}
+        answer = self._wire.request("transaction.stage", asked, self._watch, math.inf)
+        count = answer["messages"]
         assert isinstance(count, int), "the broker counts"
         self.staged = count
 

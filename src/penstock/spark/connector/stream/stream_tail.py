@@ -130,13 +130,11 @@ class StreamEnds:
     def request(self, verb: str, arguments: Table) -> Table:
         """What AMQP has no method for; only where `can_ask`."""
         try:
-            reply = self._ask(m.RequestAsk(verb, arguments))
+            return self._link.request(verb, arguments, self._check)
         except ChannelClosedError as error:
             if error.code == PRECONDITION_FAILED and error.text.endswith("is no stream"):
                 raise self._no_stream() from error
             raise
-        assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
-        return reply.answer
 
     def _read(self, where: Value, prefetch: int, budget_ms: int) -> tuple[int, int] | None:
         """Offsets of the first and last row that came, attached at `where`; None for none."""
@@ -171,7 +169,7 @@ class StreamEnds:
 
     def _attach(self, where: Value, prefetch: int) -> None:
         self._detach()
-        self._ask(m.BasicQos(0, prefetch, False))
+        self._link.answer(m.BasicQos(0, prefetch, False), self._check)
         self._consumers += 1
         tag = f"{CONSUMER_TAG}-{self._consumers}"
         self._link.consume(tag, {"x-stream-offset": where})
@@ -181,16 +179,8 @@ class StreamEnds:
         if self._is_consuming:
             self._is_consuming = False
             self._watched = -1
-            self._ask(m.BasicCancel(f"{CONSUMER_TAG}-{self._consumers}"))
-
-    def _ask(self, request: m.Method) -> m.Method:
-        """The reply to `request`; deliveries meanwhile are dropped."""
-        try:
-            return self._link.answer(request, self._check)
-        except TimeoutError as error:
-            raise OperatorError(
-                f"stream {self._options.queue!r}: no answer to {request.NAME} {error}"
-            ) from error
+            tag = f"{CONSUMER_TAG}-{self._consumers}"
+            self._link.answer(m.BasicCancel(tag), self._check)
 
     def _check(self, events: list[ClientEvent]) -> None:
         for event in events:
