@@ -6,7 +6,8 @@ Of a quorum queue what the store has answered for is taken before the lanes, as 
 What has a lifetime of 0 is therefore delivered to a consumer that is ready in this very turn, or
 dropped. The head that is over the limit is dropped after consumers were asked to take it. Dropping
 is done in slices: a million dead messages are a million/DROPS_PER_TURN turns, and other queues
-have theirs in between.
+have theirs in between. With dead letters a slice is DEATHS_PER_TURN, because each is written and
+published.
 
 What happens at a limit:
     drop-head             takes all; the turn drops what is too much
@@ -53,6 +54,7 @@ from penstock.queues.rules import (
 )
 
 DROPS_PER_TURN: Final = 2048
+DEATHS_PER_TURN: Final = 32
 FULL_BAND: Final = 256
 FULL_BAND_BYTES: Final = 1_048_576
 EVERYTHING: Final = 1 << 30
@@ -211,7 +213,12 @@ class ExpiryAndLimits(QueueLimits):
         records = self.records
         if records is None:
             return False
-        return records.expire(self.now_ns, DROPS_PER_TURN) >= DROPS_PER_TURN
+        slice_: i64 = self.slice()
+        return records.expire(self.now_ns, slice_) >= slice_
+
+    def slice(self) -> i64:
+        """How many messages are dropped in one go."""
+        return DROPS_PER_TURN if self.dead_letters is None else DEATHS_PER_TURN
 
     def _give(self, budget: i64) -> None:
         """Give to ready consumers, and more than `budget` while what would die now is first."""
@@ -245,7 +252,7 @@ class ExpiryAndLimits(QueueLimits):
             return actor.pump(budget)
         # A dead message may stand behind a living one, so each is looked at as it gets there.
         while budget > 0 and actor.ready:
-            if not records.find_live(self.now_ns, DROPS_PER_TURN):
+            if not records.find_live(self.now_ns, self.slice()):
                 return False
             if actor.pump(1):
                 return True
@@ -258,7 +265,7 @@ class ExpiryAndLimits(QueueLimits):
         if rules.overflow != DROP_HEAD or not rules.is_limited():
             return False
         actor = self.actor
-        left: i64 = DROPS_PER_TURN
+        left: i64 = self.slice()
         while rules.is_over(self.ready_count(), self.body_bytes()):
             if actor.messages.at_hand() == 0:
                 # The first message is being read from the disk, and wakes the queue.
@@ -523,7 +530,7 @@ class ExpiryAndLimits(QueueLimits):
             return True
         self.look_at_clock()
         self._expire()
-        return self.records.find_live(self.now_ns, DROPS_PER_TURN)
+        return self.records.find_live(self.now_ns, self.slice())
 
     def freed(self) -> None:
         # The new head may be dead, or have a lifetime that no timer knows of yet.

@@ -8,6 +8,7 @@ from penstock.base.policy import Policy
 from penstock.broker.admin import vhosts
 from penstock.broker.admin.views import actor_snapshots
 from penstock.broker.dead_letter.dead_letters import SENT_AT_ONCE
+from penstock.broker.queue.expiry_and_limits import DEATHS_PER_TURN
 from penstock.flow.profile import PROFILES
 from penstock.protocol import methods as m
 from penstock.protocol.property_lookup import EXPIRATION, HEADERS
@@ -17,7 +18,7 @@ from penstock.queues.queue import NO_BOUND
 from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED
 from penstock.telemetry.events import ESCAPE
 from tests.unit.broker.letter_bed import LetterBed, headers_of
-from tests.unit.broker.peer import headers_property, publish
+from tests.unit.broker.peer import MS, headers_property, publish
 
 RETRY_MS = 1000
 
@@ -129,6 +130,27 @@ def test_a_rate_limit_of_the_target_holds_its_letters(bed: LetterBed) -> None:
     assert len(bed.letters("q").late) > 100
     bed.wait(60_000)
     assert (bed.ready("dead"), len(bed.letters("q").late)) == (200, 0)
+    bed.check_books()
+
+
+@pytest.mark.parametrize("profile", ["penstock", "rabbitmq-4"])
+@pytest.mark.parametrize("rule", ["message-ttl", "max-length"])
+def test_a_great_many_die_in_slices(profile: str, rule: str) -> None:
+    """Each has to be written and published, and others want their turns; a window bounds that in
+    our own profiles only."""
+    bed = LetterBed(profile=profile)
+    bed.declare("dead")
+    actor = bed.declare("q", "dead")
+    bed.fill("q", 300)
+    bed.broker.policy_manager.set(Policy("/", "p", "^q$", {rule: 1}, 0, "queues"), False)
+    bed.clock.advance(1000 * MS)
+    assert actor.queue_limits is not None
+    assert actor.queue_limits.turn(10)
+    # Twice a turn: before it gives, and after.
+    assert 300 - actor.messages.ready_count() <= 2 * DEATHS_PER_TURN
+    actor.wake()
+    bed.run()
+    assert bed.ready("dead") == 300 - bed.ready("q") == (300 if rule == "message-ttl" else 299)
     bed.check_books()
 
 
