@@ -26,6 +26,9 @@ SMALL_COUNT_MAX: Final = 8
 """With more segments than this that are small, as restarts leave them, they are joined."""
 SMALL_SHARE: Final = 16
 WITHOUT_BOUND: Final = 1 << 40
+RUNS_AT_ONCE: Final = 8192
+"""Stretches of queues that one look goes through; those of segments in which nothing has changed
+are known from the last one."""
 LOOK_NS: Final = 100_000_000
 """Between two looks for a segment that is worth compacting."""
 
@@ -64,6 +67,16 @@ class Copying:
         self.is_read = False
 
 
+class Rating:
+    """What counted in a segment while it had so many entries: live, and bytes of the disk."""
+
+    __slots__ = ("bytes", "live")
+
+    def __init__(self, segment: Segment) -> None:
+        self.live: i64 = segment.live
+        self.bytes: i64 = segment.live_bytes()
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Compactor:
     """Compacts one segment of `log` after the other, the emptiest first. damaged: numbers of
@@ -72,7 +85,8 @@ class Compactor:
     Owner: the log's. Each time there is time for it: `plan`, have the job run, `copy` what it read,
     and see that batches go on being taken. Nothing is copied faster than the caller asks for it.
     is_patient: what empties itself is left alone; wants_look: there may be such a segment, so
-    somebody has to ask again later, after `look_ns`.
+    somebody has to ask again later, after `look_ns`; ratings: of full segments, as they were at the
+    last look.
     """
 
     __slots__ = (
@@ -82,6 +96,7 @@ class Compactor:
         "is_reading",
         "log",
         "look_ns",
+        "ratings",
         "wants_look",
     )
 
@@ -93,6 +108,7 @@ class Compactor:
         self.is_patient = False
         self.wants_look = False
         self.look_ns: i64 = 0
+        self.ratings: dict[Segment, Rating] = {}
 
     def plan_at(self, now_ns: int) -> CopyJob | None:
         """`plan` for somebody who asks after every batch: a segment in which something has changed
@@ -157,13 +173,24 @@ class Compactor:
         chosen_share: i64 = 1001
         small: Segment | None = None
         small_count: i64 = 0
+        before = self.ratings
+        self.ratings = {}
+        runs: i64 = RUNS_AT_ONCE if self.is_patient else WITHOUT_BOUND
         for segment in log.segments.values():
             if not segment.is_sealed or segment.live == 0 or segment.is_pinned:
                 continue
             if segment.end < log.segment_bytes // SMALL_SHARE:
                 small_count += 1
                 small = segment
-            share: i64 = segment.live_bytes() * 1000 // segment.end
+            rating = before.get(segment)
+            if rating is None or rating.live != segment.live:
+                if runs <= 0:
+                    self.wants_look = True
+                    continue
+                runs -= len(segment.runs)
+                rating = Rating(segment)
+            self.ratings[segment] = rating
+            share: i64 = rating.bytes * 1000 // segment.end
             if share < chosen_share and (share >= 500 or self._may_take(segment)):
                 chosen_share = share
                 chosen = segment

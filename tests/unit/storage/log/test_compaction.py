@@ -5,7 +5,7 @@ from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
 from penstock.storage.layout.segment import Run
 from penstock.storage.layout.stored import Stored
-from penstock.storage.log.compaction import LOOK_NS, Compactor
+from penstock.storage.log.compaction import LOOK_NS, RUNS_AT_ONCE, Compactor
 from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery.recovery import recover
 from tests.unit.storage.making import NOW_MS, brought_back, fill, flush, fresh, positions, read
@@ -318,3 +318,36 @@ def test_a_slice_of_small_messages_is_bounded_by_their_number() -> None:
         flush(log, must_sync=False)
     assert slices == 2000 // STORE_COPY_RECORDS.default
     assert len(positions(read(log, index, 1, 5000))) == 2000
+
+
+def test_a_look_goes_through_some_stretches_of_queues_and_not_through_the_same_ones_again() -> None:
+    """Everybody waits meanwhile, and thousands of queues may have a stretch in each segment."""
+    log = fresh(SimDisk(), 1 << 20)
+    queues = [log.open_queue(number) for number in range(1, RUNS_AT_ONCE // 2 + 1)]
+    for _ in range(4):
+        for index in queues:
+            fill(log, index, 1, 8)
+        log.close_active()
+        flush(log)
+    for index in queues:
+        if index.queue_id % 3:
+            log.settle(index, 4)
+    flush(log)
+    compactor = Compactor(log)
+    assert compactor.plan_at(1) is None and compactor.wants_look
+    first, second, third, fourth = log.segments.values()
+    assert [*compactor.ratings] == [first, second]
+    known = compactor.ratings[first]
+    job = compactor.plan_at(LOOK_NS + 1)
+    assert job is not None and compactor.copying is not None
+    assert compactor.copying.segment is fourth
+    assert [*compactor.ratings] == [first, second, third, fourth]
+    assert compactor.ratings[first] is known
+    log.settle(queues[0], 1)
+    while job is not None:
+        job.run()
+        compactor.copy(job)
+        flush(log)
+        job = compactor.plan_at(2 * LOOK_NS + 1)
+    assert compactor.ratings[first].live == len(queues) - 1 == known.live - 1
+    assert fourth.is_gone
