@@ -45,6 +45,8 @@ class Limits:
         self._names: dict[str, Collection[str]] = {VHOST: vhosts, USER: users}
         self._limits: dict[tuple[str, str], dict[str, int]] = {}
         self._inside: dict[tuple[str, str], dict[Connection, None]] = {}
+        # By user. One with thousands of connections opens channels as fast as any other.
+        self._channels: dict[str, int] = {}
         for row in rows:
             self.set(row.kind, row.name, row.limits)
 
@@ -125,7 +127,7 @@ class Limits:
 
     def channels_of(self, user: str) -> int:
         """Channels that all connections of `user` have open."""
-        return sum(len(one.channels) for one in self._inside.get((USER, user), {}))
+        return self._channels.get(user, 0)
 
     def export(self) -> dict[str, list[dict[str, object]]]:
         """`parameters` as in RabbitMQ's definitions, and `user_limits` as its management interface
@@ -191,6 +193,18 @@ class Limits:
             inside.pop(connection, None)
             if not inside:
                 self._inside.pop(key, None)
+
+    def channel_opened(self, user: str) -> None:
+        """A connection of `user` has one channel more."""
+        self._channels[user] = self._channels.get(user, 0) + 1
+
+    def channel_closed(self, user: str) -> None:
+        """A channel of `user` has ended, however."""
+        left = self._channels[user] - 1
+        if left:
+            self._channels[user] = left
+        else:
+            del self._channels[user]
 
     def _of(self, kind: str, name: str, key: str) -> int | None:
         return self._limits.get((kind, name), {}).get(key)

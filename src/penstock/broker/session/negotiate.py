@@ -478,6 +478,7 @@ class Negotiator(ConnectionVerbs):
         connection.strategy.wire(lane)
         connection.add_channel(channel, lane)
         self.host.counts.channels_opened += 1
+        session.host.limits.channel_opened(session.user)
         # A number may have been another channel's, and so may the peer's address.
         self.host.context.recorder.record(ACTOR_UP, identity, "", "", 0)
         connection.output.writer.write(method_frame(number, m.ChannelOpenOk()))

@@ -110,7 +110,9 @@ class ChannelVerbs(Verbs):
 
     def closing(self, channel: Channel) -> None:
         end_commit(channel, WITHOUT_BOUND)
-        self.session.host.counts.channel_gone(channel)
+        host = self.session.host
+        host.counts.channel_gone(channel)
+        host.limits.channel_closed(self.session.user)
 
     def keeps_commit(self, channel: Channel) -> bool:
         return keeps_commit(channel, self.session.connection)

@@ -84,6 +84,29 @@ def test_channels_of_a_user() -> None:
     bed.settle()
 
 
+def test_channels_of_a_user_are_counted_whatever_ends_them() -> None:
+    bed = bed_with("user", "guest", {"max-channels": 9})
+    limits = bed.broker.limits
+    peers = [bed.connect(f"peer{number}", channels=2) for number in range(4)]
+    assert limits.channels_of("guest") == 8
+    peers[0].say(1, m.BasicAck(77, False))
+    assert limits.channels_of("guest") == 7
+    peers[0].say(1, m.ChannelCloseOk(), m.ChannelOpen())
+    assert limits.channels_of("guest") == 8
+    peers[0].say(0, m.ConnectionClose(200, "bye", 0, 0))
+    assert limits.channels_of("guest") == 6
+    peers[1].say(9, m.BasicAck(1, False))
+    assert limits.channels_of("guest") == 4
+    peers[2].hang_up()
+    bed.broker.limits.clear("user", "guest")
+    peers[3].say(3, m.ChannelOpen())
+    assert limits.channels_of("guest") == 3
+    bed.settle()
+    for one in peers:
+        one.hang_up()
+    assert limits.channels_of("guest") == 0
+
+
 def test_queues_of_a_vhost() -> None:
     bed = bed_with("vhost", "/", {"max-queues": 1})
     peer = bed.connect()
