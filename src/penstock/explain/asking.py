@@ -15,7 +15,7 @@ from penstock.explain.consumer_causes import comparing
 from penstock.explain.explain import explaining
 from penstock.explain.explanation import FREE, THROTTLED, ActorShare
 from penstock.explain.graph_extension import extending
-from penstock.explain.kinds import WHY_KINDS
+from penstock.explain.kinds import KINDS, UNNAMED, WHY_KINDS
 from penstock.explain.memory_forecast import BASE, NODE, forecasting
 from penstock.explain.naming import naming
 from penstock.explain.render import plain, render
@@ -237,6 +237,11 @@ def answering(history: FlightHistory, question: Question) -> Generator[float, No
     kind = question.kind
     if kind not in WHY_KINDS:
         raise OperatorError(f"unknown kind '{kind}'; one of: {', '.join(WHY_KINDS)}")
+    if question.name and kind in UNNAMED:
+        raise OperatorError(
+            f"why {kind} is about the whole broker and takes no name, not "
+            f"'{question.name}'; of one object ask why {', '.join(KINDS)} and its name"
+        )
     if not 0 < question.window_s <= WINDOW_S_MAX:
         raise OperatorError(
             f"window of {question.window_s:g} s: must be above 0 and at most {WINDOW_S_MAX:g}"

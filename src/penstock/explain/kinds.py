@@ -11,5 +11,7 @@ KINDS: Final[Mapping[str, str]] = {
     "store": "store",
 }
 """What can be asked for by name, and the prefix of its actors' ids."""
-WHY_KINDS: Final = (*KINDS, "publish", "memory", "not")
+UNNAMED: Final = ("publish", "memory", "not")
+"""Questions about the whole broker."""
+WHY_KINDS: Final = (*KINDS, *UNNAMED)
 """All there is."""

@@ -8,7 +8,7 @@ from penstock.base.errors import OperatorError
 from penstock.explain.alarm_advice import about_alarm
 from penstock.explain.asking import Question, ask_why, explain_memory, render_memory
 from penstock.explain.explanation import FREE, THROTTLED, ActorShare
-from penstock.explain.kinds import WHY_KINDS
+from penstock.explain.kinds import UNNAMED, WHY_KINDS
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import ActorSnapshot
@@ -43,8 +43,15 @@ def test_a_broker_that_has_just_started_speaks_of_what_it_has_seen() -> None:
 
 @pytest.mark.parametrize("kind", WHY_KINDS)
 def test_every_kind_has_an_answer_even_before_the_first_round(kind: str) -> None:
-    assert ask_why(FlightHistory(), Question(kind, "x")).text
-    assert ask_why(flight(40), Question(kind, "x")).text
+    name = "" if kind in UNNAMED else "x"
+    assert ask_why(FlightHistory(), Question(kind, name)).text
+    assert ask_why(flight(40), Question(kind, name)).text
+
+
+@pytest.mark.parametrize("kind", UNNAMED)
+def test_a_name_that_would_be_ignored_is_refused(kind: str) -> None:
+    with pytest.raises(OperatorError, match=f"why {kind} is about the whole broker .* 'orders'"):
+        ask_why(flight(5), Question(kind, "orders"))
 
 
 def test_what_cannot_be_asked() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from penstock.base.config import LOG_LEVELS
-from penstock.explain.kinds import WHY_KINDS
+from penstock.explain.kinds import UNNAMED, WHY_KINDS
 from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request
 from penstock.management.pages.flow_map import FlowMap, flow_map
@@ -24,7 +24,6 @@ NAME_MAX: Final = 1_000
 """Letters of a name that is asked about."""
 AGO_S_MAX: Final = 600
 AT_DIGITS: Final = 11
-UNNAMED: Final = ("publish", "memory", "not")
 """Kinds of questions that have no name."""
 
 
@@ -92,7 +91,9 @@ async def why(visit: Visit) -> Response:
     ago_s = ago_of(visit.asked("at"), visit.asked("ago_s"))
     answer = None
     if name != "" or kind in UNNAMED:
-        answer = await _why(visit, kind, name, float(text), float(ago_s))
+        # The form may still have the name of something that was asked about before.
+        about = "" if kind in UNNAMED else name
+        answer = await _why(visit, kind, about, float(text), float(ago_s))
     top = await visit.shared.samples.ask({"op": "flow", "do": "top", "limit": TOP_MAX})
     queues = [one for one in top["queues"] if one["ready"] or one["in_rate"] or one["out_rate"]]
     node = await visit.shared.services.link.node()

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.explain.asking import Question
-from penstock.explain.kinds import WHY_KINDS
+from penstock.explain.kinds import UNNAMED, WHY_KINDS
 from penstock.management.errors import bad_request
 from penstock.management.pages.flow_views import ago_of
 from penstock.management.pages.html import address
@@ -33,7 +33,8 @@ async def record(visit: Visit) -> Response:
         raise bad_request(f"why '{kind[:40]}'; one of: {', '.join(WHY_KINDS)}")
     window_s, ago_s = _seconds(visit, "window_s", 10), _seconds(visit, "ago_s", 0)
     found = await visit.shared.records.opened(number)
-    answer = await visit.shared.records.why(found, Question(kind, name, window_s, ago_s))
+    about = "" if kind in UNNAMED else name
+    answer = await visit.shared.records.why(found, Question(kind, about, window_s, ago_s))
     drawn = await visit.shared.records.map(found, window_s, ago_s)
     told, lines = await visit.shared.records.told(found)
     oldest_ns = found.history.oldest_ns() or found.header.mono_ns
