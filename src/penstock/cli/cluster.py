@@ -28,8 +28,10 @@ from penstock.telemetry.words import size
 
 DAYS_MAX: Final = 3650
 _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-STATUS_COLUMNS: Final = columns("NODE:name ONLINE ROLE POSITION:number LAG:number WHOLE CLIENTS_AT")
-MEMBER_COLUMNS: Final = columns("NODE:name VOTES NODES_REACH_IT_AT CLIENTS_AT VERSION")
+STATUS_COLUMNS: Final = columns(
+    "NODE:name ONLINE ROLE POSITION:number:1 LAG:number WHOLE::3 CLIENTS_AT::2"
+)
+MEMBER_COLUMNS: Final = columns("NODE:name VOTES NODES_REACH_IT_AT CLIENTS_AT::2 VERSION::1")
 NO_LEADER: Final = 3
 """Exit status of `status` while no node leads."""
 LEADER_S: Final = 3.0

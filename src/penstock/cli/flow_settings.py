@@ -7,7 +7,7 @@ from penstock.cli.tables import FAINT, RED, Cell, columns, console, say, show, t
 from penstock.telemetry.words import amount, duration, size
 
 ALARM_COLUMNS: Final = columns(
-    "ALARM NODE:name:1 STATE LEVEL:number LIMIT:number CLEARS_AT:number:4 STOPS:number MODE::2 "
+    "ALARM NODE:name:1 STATE LEVEL:number LIMIT:number:5 CLEARS_AT:number:4 STOPS:number MODE::2 "
     "ACTION::3"
 )
 SETTING_COLUMNS: Final = columns("SETTING:name VALUE:name WRITTEN_AS:prose:1 MEANING:prose")

@@ -46,7 +46,7 @@ PUBLISHER_COLUMNS = columns(
     "PUBLISHERS:name rate:number blocked:number ________::2 longest:number:1 cause:name"
 )
 QUEUE_COLUMNS = columns(
-    "QUEUES:name ready:number unacked:number:4 in:number out:number busy:number:2 blocked:number "
+    "QUEUES:name ready:number unacked:number:4 in:number out:number busy:number:2 blocked:number:5 "
     "waiting:number:1 cause:name"
 )
 CONSUMER_COLUMNS = columns(

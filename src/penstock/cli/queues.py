@@ -56,9 +56,8 @@ OPTIONAL: Final = frozenset(
 )
 QUEUE_COLUMNS: Final = columns(
     "QUEUE:name STATE READY:number UNACKED:number UNCOMMITTED:number:3 BYTES:number:6 "
-    "ON_DISK:number:3 "
-    "CONSUMERS:number IN/S:number:8 OUT/S:number:8 RULES:prose:1 POLICIES:prose:2 DROPPED:prose:5 "
-    "DEAD_LETTERS:prose:4"
+    "ON_DISK:number:3 CONSUMERS:number:9 IN/S:number:8 OUT/S:number:8 RULES:prose:1 "
+    "POLICIES:prose:2 DROPPED:prose:5 DEAD_LETTERS:prose:4"
 )
 STREAM_COLUMNS: Final = columns(
     "STREAM:name STATE OFFSETS:number SEGMENTS:number:3 SIZE:number CONSUMERS:number:6 LAG:number "

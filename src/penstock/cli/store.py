@@ -280,8 +280,8 @@ def _check_json(results: list[tuple[OneStore, Findings]], fault: str) -> dict[st
 
 
 COLUMNS: Final = columns(
-    "vhost:name queue:name messages:number live:number on_disk:number garbage:number "
-    "segments:number oldest:number"
+    "vhost:name queue:name messages:number live:number:3 on_disk:number garbage:number:2 "
+    "segments:number:1 oldest:number:4"
 )
 
 

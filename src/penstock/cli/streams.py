@@ -11,7 +11,7 @@ from penstock.cli.tables import columns, console, say, say_more, show, table
 
 SUPER_STREAMS: Final[dict[str, object]] = {"op": "super-streams"}
 COLUMNS: Final = columns(
-    "SUPER_STREAM:name VHOST:name TYPE PARTITION:name KEY MESSAGES:number BYTES:number"
+    "SUPER_STREAM:name VHOST:name:4 TYPE::1 PARTITION:name KEY::2 MESSAGES:number BYTES:number:3"
 )
 IN_VHOST: Final = click.option("--vhost", default="/", show_default=True, help="Where it is.")
 PARTITIONS: Final = click.option(

@@ -159,7 +159,8 @@ class Table:
         if self.title:
             yield self._shown(printable(self.title), BOLD, has_colour)
         at, widths = self._fitted(width)
-        heads = [self._padded(self.columns[i].title, i, w) for i, w in zip(at, widths, strict=True)]
+        titles = [cut(self.columns[i].title, w) for i, w in zip(at, widths, strict=True)]
+        heads = [self._padded(one, i, w) for one, i, w in zip(titles, at, widths, strict=True)]
         yield self._shown((" " * GAP).join(heads).rstrip(), BOLD, has_colour)
         yield "─" * (sum(widths) + GAP * (len(widths) - 1))
         for row in self.rows:

@@ -1,9 +1,12 @@
 """Tables: whole names into a pipe, one row a line on a terminal, nothing that moves the cursor."""
 
+import importlib
 import io
+import pkgutil
 
 import pytest
 
+from penstock import cli
 from penstock.cli.flow_top import bar
 from penstock.cli.tables import Cell, Column, cells_of, columns, console, more, show, table, wrapped
 
@@ -59,6 +62,33 @@ def test_the_columns_that_matter_least_go_first(width: int, gone: set[str]) -> N
     said = " ".join(lines[3:])
     assert all(one in said for one in gone) and bool(said) is bool(gone)
     assert all(cells_of(line) <= width for line in lines)
+
+
+SAMPLES = {True: "123,456", False: "running"}
+"""Of a number, and of a word such as a state, as commands write them."""
+
+
+def all_columns() -> list[tuple[str, tuple[Column, ...]]]:
+    """Every table that a module of the commands declares."""
+    found = []
+    for module in pkgutil.iter_modules(cli.__path__):
+        made = importlib.import_module(f"penstock.cli.{module.name}")
+        for name, value in vars(made).items():
+            if isinstance(value, tuple) and value and all(isinstance(one, Column) for one in value):
+                found.append((f"{module.name}.{name}", value))
+    return found
+
+
+def test_every_table_fits_fifty_columns() -> None:
+    tables = all_columns()
+    assert len(tables) > 20
+    wide = {}
+    for name, which in tables:
+        row = ["n" * 60 if one.is_name or one.is_prose else SAMPLES[one.is_number] for one in which]
+        widest = max(cells_of(line) for line in table(which, [row]).lines(50, False))
+        if widest > 50:
+            wide[name] = widest
+    assert not wide
 
 
 def test_prose_is_wrapped_and_wide_characters_take_two_columns() -> None:
