@@ -73,6 +73,37 @@ DIFFERENT: Final = (
 )
 
 
+def invalid_again(case: str, arguments: dict[str, Any], kind: str) -> Case:
+    """A second declaration with an argument that would be invalid in a first one."""
+    ((key, value),) = arguments.items()
+    text = f"inequivalent arg '{key}' for {{q}}: received the value '{value}' of type '{kind}' "
+    return Case(
+        case, lambda n: [q(n), q(n, arguments=arguments)], (406, f"{text}but current is none")
+    )
+
+
+# RabbitMQ says what differs before it looks whether a declaration makes sense.
+INVALID_AGAIN: Final = (
+    invalid_again("queue-again-ttl-negative", {"x-message-ttl": -1}, "byte"),
+    invalid_again("queue-again-ttl-text", {"x-message-ttl": "a"}, "longstr"),
+    invalid_again("queue-again-expires-zero", {"x-expires": 0}, "byte"),
+    invalid_again("queue-again-max-length-text", {"x-max-length": "z"}, "longstr"),
+    invalid_again("queue-again-overflow-unknown", {"x-overflow": "nope"}, "longstr"),
+    invalid_again("queue-again-type-unknown", {"x-queue-type": "nope"}, "longstr"),
+    invalid_again("queue-again-type-number", {"x-queue-type": 5}, "byte"),
+    invalid_again("queue-again-priority-too-high", {"x-max-priority": 300}, "short"),
+    invalid_again("queue-again-dlx-number", {"x-dead-letter-exchange": 5}, "byte"),
+    Case(
+        "queue-again-ttl-negative-differs",
+        lambda n: [
+            q(n, arguments={"x-message-ttl": 5}),
+            q(n, arguments={"x-message-ttl": -5}),
+        ],
+        (406, "inequivalent arg 'x-message-ttl' for {q}: received '-5' but current is '5'"),
+    ),
+)
+
+
 def quorum(case: str, text: str, arguments: dict[str, Any] | None = None, **flags: bool) -> Case:
     """A quorum queue that cannot be declared like this."""
     table = {**QUORUM, **(arguments or {})}
@@ -217,6 +248,7 @@ def unnamed(case: str, step: Step, method: int) -> Case:
 
 CASES: Final = (
     *DIFFERENT,
+    *INVALID_AGAIN,
     *(invalid(*row) for row in INVALID),
     *QUORUMS,
     *BOUND,

@@ -7,7 +7,7 @@ distribution) and rabbit_direct_reply_to.
 
 from typing import Final
 
-from penstock.base.errors import ChannelFault
+from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.broker.vhost.equivalence import type_name
 from penstock.broker.vhost.rights import Rights
 from penstock.broker.vhost.vhost import REPLY_TO_NAME
@@ -19,8 +19,10 @@ from penstock.protocol.property_lookup import (
     HEADERS,
     PROPERTIES_OFFSET,
     REPLY_TO,
+    USER_ID,
     expiration,
     headers_table_span,
+    property_span,
     replace_property,
     reply_to,
     user_id,
@@ -82,15 +84,10 @@ class PropertyRules:
         raw = message.raw
         end = int(message.header_bytes) + 7
         if raw[20] & FLAG_USER_ID:
-            claimed = user_id(raw, RAW_OFFSET, end)
             user = self.rights.user
+            claimed = _claimed(raw, end, user)
             if claimed != user and not self.rights.is_impersonator:
-                raise ChannelFault(
-                    406,
-                    f"user_id property set to '{claimed}' but authenticated user was '{user}'",
-                    60,
-                    40,
-                )
+                raise _other_user(claimed, user)
         if raw[19] & FLAG_EXPIRATION:
             lifetime = expiration(raw, RAW_OFFSET, end) or ""
             fault = _lifetime_fault(lifetime)
@@ -122,6 +119,23 @@ class PropertyRules:
         copy.address = message.address
         copy.origin = message.origin
         return copy
+
+
+def _claimed(raw: bytes, end: int, user: str) -> str:
+    """Who publishes, as the property user-id of the message `raw` of `user` says.
+    Raises: ChannelFault 406 for bytes that are no UTF-8: nobody is called so."""
+    try:
+        return user_id(raw, RAW_OFFSET, end) or ""
+    except ConnectionFault:
+        span = property_span(raw, RAW_OFFSET, USER_ID, end)
+        assert span is not None, "because it has no text"
+        shown = raw[span[0] + 1 : span[1]].decode("utf-8", "backslashreplace")
+        raise _other_user(shown, user) from None
+
+
+def _other_user(claimed: str, user: str) -> ChannelFault:
+    text = f"user_id property set to '{claimed}' but authenticated user was '{user}'"
+    return ChannelFault(406, text, 60, 40)
 
 
 def _lifetime_fault(text: str) -> str:

@@ -181,8 +181,6 @@ class Declarations:
         rights = self.session.rights
         fresh = self.session.host.fresh_name(FRESH) if name == "" else name
         rights.check(CONFIGURE, QUEUE, fresh, 50, 10)
-        check_queue(name, vhost.name, q.arguments)
-        check_type(name, vhost.name, q.arguments)
         found = vhost.queues.get(name) if name != "" else None
         if found is not None:
             if found.owner != owner:
@@ -201,6 +199,10 @@ class Declarations:
                 found.arguments,
                 50,
             )
+        # In RabbitMQ's order: of a queue that is there it is first said what differs.
+        check_queue(name, vhost.name, q.arguments)
+        check_type(name, vhost.name, q.arguments)
+        if found is not None:
             return found
         check_properties(name, vhost.name, q.durable, q.auto_delete, q.exclusive, q.arguments)
         is_again = q.exclusive and name.startswith(FRESH) and GOES_ON in self.session.capabilities

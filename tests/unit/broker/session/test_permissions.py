@@ -18,7 +18,7 @@ from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.broker.session.recheck import CONNECTIONS_AT_ONCE
 from penstock.broker.vhost.rights import FULL, READ, WRITE, Permission, Rights, TopicPermission
 from penstock.protocol import methods as m
-from tests.unit.broker.peer import Bed
+from tests.unit.broker.peer import Bed, publish
 from tests.unit.server.durable_bed import DurableBed
 
 GUEST = "guest"
@@ -149,6 +149,19 @@ def test_a_message_in_the_name_of_another() -> None:
     bed.broker.access.users[GUEST] = UserConfig(GUEST, GUEST)
     bed.broker.permissions.user_changed(GUEST)
     assert not rights.is_impersonator
+
+
+def test_a_user_id_that_is_no_text_closes_the_channel_alone() -> None:
+    """As RabbitMQ, which looks at bytes; it sends them back as they are."""
+    peer = Bed().connect(channels=2)
+    peer.send(publish(1, "", "q", b"x", (0x0010, b"\x02\xff\xfe")))
+    close = peer.one(m.ChannelClose)
+    assert (close.reply_code, close.class_id, close.method_id) == (406, 60, 40)
+    assert close.reply_text == (
+        "PRECONDITION_FAILED - user_id property set to '\\xff\\xfe' but authenticated user was "
+        "'guest'"
+    )
+    peer.call(2, m.QueueDeclare("q"), m.QueueDeclareOk)
 
 
 def test_consumers_of_what_may_not_be_read_any_more_are_cancelled() -> None:
