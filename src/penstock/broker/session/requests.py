@@ -7,10 +7,11 @@ A channel that ends meanwhile answers nothing; what was begun is carried out.
 """
 
 from collections.abc import Callable, Mapping
-from heapq import nsmallest
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from penstock.broker.actors.cleanup import InSteps
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.channel.channel import Channel
 from penstock.broker.session.declare import Declarations
 from penstock.broker.session.lease_requests import lease_acquire, lease_release, lease_state
@@ -25,6 +26,7 @@ from penstock.broker.session.stream_requests import (
 from penstock.broker.session.tickets import Ask, Ticket, refused
 from penstock.broker.session.transaction_requests import TRANSACTION_HANDLERS
 from penstock.broker.vhost.queue_arguments import is_stream
+from penstock.broker.vhost.rights import READ
 from penstock.broker.vhost.super_streams import partitions_of
 from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.protocol import methods as m
@@ -36,6 +38,7 @@ FRAME_SPARE_BYTES: Final = 256
 NAME_BYTES_MAX: Final = 260
 """A name of 255 bytes in a list, with its kind and length."""
 PAGE_NAMES_MAX: Final = 400
+STEP_NAMES: Final = 1_000
 NONE_WAITING: Final[dict[int, Ticket]] = {}
 """What all sessions share in which no request is under way."""
 
@@ -43,27 +46,37 @@ NONE_WAITING: Final[dict[int, Ticket]] = {}
 def queue_list(ask: Ask) -> None:
     """queue.list {type, after} -> {names, is_last}: names of the queues that are streams, or are
     none, in order, those behind `after`; as many as surely fit a frame. Not those that are
-    exclusive, which others cannot use, nor what the broker has made for itself.
+    exclusive, which others cannot use, nor what the broker has made for itself, nor what the user
+    may not read.
 
     Raises: ChannelFault 406."""
     kind, after = ask.text("type"), ask.text("after", "")
     if kind not in (QUEUE, STREAM):
         raise refused(f"argument 'type' is '{kind}'; it takes '{QUEUE}' or '{STREAM}'")
+    ask.session.host.cleanup.begin(InSteps(_listing(ask, kind == STREAM, after)))
+
+
+def _listing(ask: Ask, is_for_streams: bool, after: str) -> Steps[None]:
+    """In steps, because there may be very many of which the user may read none."""
+    queues, rights = ask.session.vhost.queues, ask.session.rights
     room = _names_in_frame(ask)
-    found = nsmallest(
-        room + 1,
-        (
-            name
-            for name, actor in ask.session.vhost.queues.items()
-            if name > after
+    found: list[Value] = []
+    for count, name in enumerate(sorted(name for name in queues if name > after), 1):
+        actor = queues.get(name)
+        if (
+            actor is not None
             and actor.owner == ""
-            and is_stream(actor.arguments) == (kind == STREAM)
+            and is_stream(actor.arguments) == is_for_streams
             and not actor.is_internal
             and not name.startswith(REPLY_PREFIX)
-        ),
-    )
-    names: list[Value] = [*found[:room]]
-    ask.ticket.settle({"names": names, "is_last": len(found) <= room})
+            and rights.may(READ, name)
+        ):
+            found.append(name)
+        if len(found) > room:
+            break
+        if count % STEP_NAMES == 0:
+            yield 0.0
+    ask.ticket.settle({"names": found[:room], "is_last": len(found) <= room})
 
 
 def stream_partitions(ask: Ask) -> None:
@@ -71,13 +84,17 @@ def stream_partitions(ask: Ask) -> None:
     exchange, in the order of x-stream-partition-order, without the first `from`; as many as surely
     fit a frame.
 
-    Raises: ChannelFault 404 for an exchange there is not, 406."""
+    Raises: ChannelFault 403 where the user may not read all of them, because a part looks like the
+    whole, 404 for an exchange there is not, 406."""
     name, vhost = ask.text("super_stream"), ask.session.vhost
     behind = ask.number_of("from", 0, 2**31, 0)
     exchange = vhost.find_exchange(name) if name else None
     if exchange is None:
         raise refused(f"no exchange '{name}' in vhost '{vhost.name}'", 404)
     found = partitions_of(vhost, exchange)[behind:]
+    if not all(ask.session.rights.may(READ, one.name) for one in found):
+        text = f"access to streams of super stream '{name}' in vhost '{vhost.name}' refused"
+        raise refused(f"{text} for user '{ask.session.rights.user}'", 403)
     room = _names_in_frame(ask)
     names: list[Value] = [one.name for one in found[:room]]
     ask.ticket.settle({"names": names, "is_last": len(found) <= room})

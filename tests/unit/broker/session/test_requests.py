@@ -3,10 +3,13 @@
 import pytest
 
 from penstock.broker.session import requests
+from penstock.broker.session.requests import STEP_NAMES
 from penstock.broker.session.tickets import Ask, Ticket
+from penstock.broker.vhost.rights import Permission
 from penstock.protocol import methods as m
+from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table
-from tests.unit.broker.peer import Bed, Peer
+from tests.unit.broker.peer import Bed, Peer, TickingClock
 
 STREAM: Table = {"x-queue-type": "stream"}
 
@@ -140,6 +143,44 @@ def test_queues_and_streams_apart_and_nothing_exclusive() -> None:
     assert listed(peer, "queue", "a")["names"] == ["b", "c"]
     assert listed(peer, "stream") == {"names": ["s"], "is_last": True}
     assert fault(peer, "queue.list", {"type": "topic"})[0] == 406
+
+
+def test_only_what_the_user_may_read_is_named() -> None:
+    bed = Bed()
+    peer = bed.connect("asker")
+    for name in ("a", "b.1", "b.2"):
+        peer.call(1, m.QueueDeclare(name), m.QueueDeclareOk)
+    for number in range(2):
+        stream = m.QueueDeclare(f"s-{number}", durable=True, arguments=dict(STREAM))
+        peer.call(1, stream, m.QueueDeclareOk)
+        order: Table = {"x-stream-partition-order": number}
+        peer.call(1, m.QueueBind(f"s-{number}", "amq.direct", str(number), False, order),
+                  m.QueueBindOk)  # fmt: skip
+    bed.broker.permissions.set("guest", "/", Permission(".*", ".*", r"^(b\.|s-0)"))
+    assert listed(peer, "queue") == {"names": ["b.1", "b.2"], "is_last": True}
+    assert listed(peer, "stream") == {"names": ["s-0"], "is_last": True}
+    code, text = fault(peer, "stream.partitions", {"super_stream": "amq.direct"})
+    assert code == 403 and "s-1" not in text and "'amq.direct'" in text and "'guest'" in text
+    bed.settle()
+
+
+def test_a_user_who_may_read_nothing_is_told_so_in_steps() -> None:
+    bed = Bed()
+    peer = bed.connect("asker")
+    for number in range(3 * STEP_NAMES):
+        peer.say(1, m.QueueDeclare(f"q{number}", no_wait=True))
+    bed.run()
+    bed.broker.permissions.set("guest", "/", Permission(".*", ".*", "^$"))
+    bed.run()
+    peer.connection.receive(method_frame(1, m.RequestAsk("queue.list", {"type": "queue"})))
+    scheduler = bed.broker.scheduler
+    scheduler.clock = TickingClock()
+    turns = 0
+    while scheduler.run(1):
+        turns += 1
+    assert turns >= 4
+    bed.run()
+    assert peer.one(m.RequestAskOk).answer == {"names": [], "is_last": True}
 
 
 def test_many_come_in_pages() -> None:
