@@ -3,17 +3,24 @@
     sort=messages_details.rate&sort_reverse=true     a field, with dots into objects
     columns=name,messages,message_stats.publish      only these fields
     page=1&page_size=100&name=order&use_regex=false  a page, of rows whose name fits
-Patterns are RE2's: linear in time, whatever they say.
+Patterns are RE2's: linear in time, whatever they say. Much is done in slices, between which others
+are answered.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from heapq import merge
+from operator import itemgetter
+from typing import Any, Final, TypeVar
 
 import re2
 
 from penstock.management.errors import HttpFault, bad_request
 
+T = TypeVar("T")
 Row = dict[str, Any]
+Key = list[tuple[int, float, str]]
+SLICE_ROWS: Final = 1_000
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
 PATTERN_BYTES_MAX: Final = 1_000
@@ -23,19 +30,19 @@ FIELD_LETTERS_MAX: Final = 256
 """Fields that a query may name: each is looked up in every row, in one go."""
 
 
-def shaped(
+async def shaped(
     items: list[Row], query: Mapping[str, str], order: tuple[str, ...] = ()
 ) -> list[Row] | Row:
     """`items` as `query` wants them: a list, or a page where one is asked for.
 
     Raises: HttpFault 400."""
-    rows = _sorted(items, query, order)
+    rows = await _sorted(items, query, order)
     if "page" not in query:
-        return _columns(rows, query)
+        return await _columns(rows, query)
     total = len(rows)
     page = _number(query, "page", 1, 1, 1_000_000_000)
     size = _number(query, "page_size", PAGE_SIZE, 1, PAGE_SIZE_MAX)
-    fitting = _named(rows, query)
+    fitting = await _named(rows, query)
     count = max(1, -(-len(fitting) // size))
     if page > count:
         said = f"Page out of range, page: {page} size: {size}, len: {len(fitting)}"
@@ -44,7 +51,7 @@ def shaped(
     return {
         "filtered_count": len(fitting),
         "item_count": len(items_of_page),
-        "items": _columns(items_of_page, query),
+        "items": await _columns(items_of_page, query),
         "page": page,
         "page_count": count,
         "page_size": size,
@@ -62,13 +69,26 @@ def _number(query: Mapping[str, str], key: str, default: int, lowest: int, highe
     return int(text)
 
 
-def _named(rows: list[Row], query: Mapping[str, str]) -> list[Row]:
+async def _in_slices(rows: list[Row], do: Callable[[list[Row]], Sequence[T]]) -> list[T]:
+    """What `do` makes of all rows."""
+    if len(rows) <= SLICE_ROWS:
+        return list(do(rows))
+    made: list[T] = []
+    for at in range(0, len(rows), SLICE_ROWS):
+        made += do(rows[at : at + SLICE_ROWS])
+        await asyncio.sleep(0)
+    return made
+
+
+async def _named(rows: list[Row], query: Mapping[str, str]) -> list[Row]:
     name = query.get("name", "")
     if name == "":
         return rows
     if query.get("use_regex") != "true":
         low = name.lower()
-        return [row for row in rows if low in str(row.get("name", "")).lower()]
+        return await _in_slices(
+            rows, lambda some: [row for row in some if low in str(row.get("name", "")).lower()]
+        )
     if len(name) > PATTERN_BYTES_MAX:
         raise bad_request(f"a pattern has at most {PATTERN_BYTES_MAX} characters")
     options = re2.Options()
@@ -80,7 +100,9 @@ def _named(rows: list[Row], query: Mapping[str, str]) -> list[Row]:
         said = error.args[0] if error.args else ""
         why = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
         raise bad_request(f"name {name[:80]!r} is no regular expression: {why}") from error
-    return [row for row in rows if pattern.search(str(row.get("name", "")))]
+    return await _in_slices(
+        rows, lambda some: [row for row in some if pattern.search(str(row.get("name", "")))]
+    )
 
 
 def field_at(row: Row, path: str) -> object:
@@ -102,24 +124,35 @@ def _rank(value: object) -> tuple[int, float, str]:
     return 2, 0.0, str(value)
 
 
-def _sorted(items: list[Row], query: Mapping[str, str], order: tuple[str, ...]) -> list[Row]:
+async def _sorted(items: list[Row], query: Mapping[str, str], order: tuple[str, ...]) -> list[Row]:
+    """Each slice is sorted, then they are merged: one sort of 20,000 rows took 80 ms."""
     fields = _fields(query, "sort", SORTS_MAX) or list(order)
     is_reverse = query.get("sort_reverse") == "true"
     if not fields:
         return items[::-1] if is_reverse else items
-    return sorted(
-        items,
-        key=lambda row: [_rank(field_at(row, one)) for one in fields],
-        reverse=is_reverse,
-    )
+    first = itemgetter(0)
+    slices: list[list[tuple[Key, Row]]] = []
+    for at in range(0, len(items), SLICE_ROWS):
+        some = items[at : at + SLICE_ROWS]
+        keyed = [([_rank(field_at(row, one)) for one in fields], row) for row in some]
+        keyed.sort(key=first, reverse=is_reverse)
+        slices.append(keyed)
+        if len(items) > SLICE_ROWS:
+            await asyncio.sleep(0)
+    rows: list[Row] = []
+    for count, (_, row) in enumerate(merge(*slices, key=first, reverse=is_reverse), 1):
+        rows.append(row)
+        if count % SLICE_ROWS == 0:
+            await asyncio.sleep(0)
+    return rows
 
 
-def _columns(rows: list[Row], query: Mapping[str, str]) -> list[Row]:
+async def _columns(rows: list[Row], query: Mapping[str, str]) -> list[Row]:
     wanted = columns_of(query)
     if not wanted:
         return rows
     tree = _tree(wanted)
-    return [_picked(row, tree) for row in rows]
+    return await _in_slices(rows, lambda some: [_picked(row, tree) for row in some])
 
 
 def columns_of(query: Mapping[str, str]) -> list[str]:

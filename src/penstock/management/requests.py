@@ -101,9 +101,9 @@ class Call:
         self.link.forget()
         return answer
 
-    def shown(self, rows: list[Row], order: tuple[str, ...] = ("vhost", "name")) -> Response:
+    async def shown(self, rows: list[Row], order: tuple[str, ...] = ("vhost", "name")) -> Response:
         """A listing as the query wants it, in this order unless it names another."""
-        return json(shaped(rows, self.query, order))
+        return json(await shaped(rows, self.query, order))
 
     def one(self, row: Row) -> Response:
         """One object, with the columns that are wanted."""

@@ -146,7 +146,8 @@ async def streams(visit: Visit) -> Response:
     readers: Row = {"readers": []}
     if visit.visitor.sees_all:
         readers = await visit.shared.samples.ask({"op": "queues", "do": "readers", "limit": 200})
-    listing = shaped(rows, {"page": "1", "page_size": "500"} | _page_of(visit), ("vhost", "name"))
+    wanted = {"page": "1", "page_size": "500"} | _page_of(visit)
+    listing = await shaped(rows, wanted, ("vhost", "name"))
     return await visit.page("streams.html", listing=listing, readers=readers["readers"])
 
 

@@ -32,19 +32,19 @@ def _own(call: Call, rows: list[Row]) -> list[Row]:
 
 
 async def connections(call: Call) -> Response:
-    return call.shown(_own(call, await call.link.listing("connections")))
+    return await call.shown(_own(call, await call.link.listing("connections")))
 
 
 async def of_vhost(call: Call) -> Response:
     vhost = call.vhost()
     await need_vhost(call, vhost)
     rows = await call.link.listing("connections", vhost=vhost)
-    return call.shown(_own(call, rows))
+    return await call.shown(_own(call, rows))
 
 
 async def of_user(call: Call) -> Response:
     rows = await call.link.listing("connections", user=call.path("name"))
-    return call.shown(_own(call, rows))
+    return await call.shown(_own(call, rows))
 
 
 async def _found(call: Call) -> Row:
@@ -97,18 +97,18 @@ async def close_of_user(call: Call) -> Response:
 
 
 async def channels(call: Call) -> Response:
-    return call.shown(_own(call, await call.link.listing("channels")))
+    return await call.shown(_own(call, await call.link.listing("channels")))
 
 
 async def channels_of_vhost(call: Call) -> Response:
     vhost = call.vhost()
     await need_vhost(call, vhost)
-    return call.shown(_own(call, await call.link.listing("channels", vhost=vhost)))
+    return await call.shown(_own(call, await call.link.listing("channels", vhost=vhost)))
 
 
 async def channels_of_connection(call: Call) -> Response:
     row = await _found(call)
-    return call.shown(await call.link.listing("channels", name=row["name"]))
+    return await call.shown(await call.link.listing("channels", name=row["name"]))
 
 
 async def one_channel(call: Call) -> Response:
@@ -132,13 +132,13 @@ def _consuming(call: Call, rows: list[Row]) -> list[Row]:
 
 
 async def consumers(call: Call) -> Response:
-    return call.shown(_consuming(call, await call.link.listing("consumers")))
+    return await call.shown(_consuming(call, await call.link.listing("consumers")))
 
 
 async def consumers_of_vhost(call: Call) -> Response:
     vhost = call.vhost()
     await need_vhost(call, vhost)
-    return call.shown(_consuming(call, await call.link.listing("consumers", vhost=vhost)))
+    return await call.shown(_consuming(call, await call.link.listing("consumers", vhost=vhost)))
 
 
 ROUTES: Final[dict[tuple[str, str], Handler]] = {

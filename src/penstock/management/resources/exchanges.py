@@ -36,13 +36,13 @@ def _named(name: str) -> str:
 
 
 async def exchanges(call: Call) -> Response:
-    return call.shown(call.visible(await call.link.listing("exchanges")))
+    return await call.shown(call.visible(await call.link.listing("exchanges")))
 
 
 async def of_vhost(call: Call) -> Response:
     vhost = call.vhost()
     await need_vhost(call, vhost)
-    return call.shown(await call.link.listing("exchanges", vhost=vhost))
+    return await call.shown(await call.link.listing("exchanges", vhost=vhost))
 
 
 async def find(call: Call) -> Row:
@@ -122,23 +122,24 @@ async def publish(call: Call) -> Response:
 
 
 async def bindings(call: Call) -> Response:
-    return call.shown(call.visible(await call.link.listing("bindings")), ORDER)
+    return await call.shown(call.visible(await call.link.listing("bindings")), ORDER)
 
 
 async def bindings_of_vhost(call: Call) -> Response:
     vhost = call.vhost()
     await need_vhost(call, vhost)
-    return call.shown(await call.link.listing("bindings", vhost=vhost), ORDER)
+    return await call.shown(await call.link.listing("bindings", vhost=vhost), ORDER)
 
 
 async def from_source(call: Call) -> Response:
     row = await find(call)
-    return call.shown(await call.link.listing("bindings", vhost=row["vhost"], source=row["name"]))
+    rows = await call.link.listing("bindings", vhost=row["vhost"], source=row["name"])
+    return await call.shown(rows)
 
 
 async def to_destination(call: Call) -> Response:
     row = await find(call)
-    return call.shown(
+    return await call.shown(
         await call.link.listing(
             "bindings",
             vhost=row["vhost"],
@@ -169,7 +170,7 @@ async def _between(call: Call) -> list[Row]:
 
 
 async def between(call: Call) -> Response:
-    return call.shown(await _between(call))
+    return await call.shown(await _between(call))
 
 
 async def bind(call: Call) -> Response:

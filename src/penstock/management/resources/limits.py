@@ -19,25 +19,25 @@ async def _limits(call: Call, kind: str) -> list[Row]:
 
 
 async def vhost_limits(call: Call) -> Response:
-    return call.shown(call.visible(await _limits(call, "vhost")))
+    return await call.shown(call.visible(await _limits(call, "vhost")))
 
 
 async def limits_of_vhost(call: Call) -> Response:
     vhost = call.vhost()
     await need_vhost(call, vhost)
-    return call.shown([row for row in await _limits(call, "vhost") if row["vhost"] == vhost])
+    return await call.shown([row for row in await _limits(call, "vhost") if row["vhost"] == vhost])
 
 
 async def user_limits(call: Call) -> Response:
     call.visitor.need_administrator()
-    return call.shown(await _limits(call, "user"))
+    return await call.shown(await _limits(call, "user"))
 
 
 async def limits_of_user(call: Call) -> Response:
     call.visitor.need_administrator()
     await users.find(call)
     name = call.path("name")
-    return call.shown([row for row in await _limits(call, "user") if row["user"] == name])
+    return await call.shown([row for row in await _limits(call, "user") if row["user"] == name])
 
 
 async def _put_limit(call: Call, kind: str, name: str) -> Response:

@@ -210,7 +210,7 @@ def node_row(node: Row) -> Row:
 async def nodes(call: Call) -> Response:
     call.visitor.need_monitor()
     node = await call.link.node()
-    return call.shown([node_row(node), *map(_other_node, node["cluster"]["others"])])
+    return await call.shown([node_row(node), *map(_other_node, node["cluster"]["others"])])
 
 
 def _other_node(one: Row) -> Row:

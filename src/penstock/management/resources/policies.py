@@ -31,12 +31,12 @@ class Policies:
             call.visitor.need_policymaker_of(call.path("vhost"))
 
     async def all(self, call: Call) -> Response:
-        return call.shown(await _policies(call, self.is_operator))
+        return await call.shown(await _policies(call, self.is_operator))
 
     async def of_vhost(self, call: Call) -> Response:
         vhost = call.vhost()
         await need_vhost(call, vhost)
-        return call.shown(await _policies(call, self.is_operator, vhost))
+        return await call.shown(await _policies(call, self.is_operator, vhost))
 
     async def _find(self, call: Call) -> Row | None:
         vhost = call.vhost()
@@ -99,7 +99,7 @@ OPERATORS: Final = Policies(True)
 async def parameters(call: Call) -> Response:
     """Limits of virtual hosts and operators' policies, as RabbitMQ keeps them."""
     call.visitor.need_policymaker()
-    return call.shown(await _parameters(call))
+    return await call.shown(await _parameters(call))
 
 
 async def _parameters(call: Call) -> list[Row]:
@@ -137,7 +137,7 @@ async def parameters_of(call: Call) -> Response:
         for row in await _parameters(call)
         if row["component"] == component and vhost in (None, row["vhost"])
     ]
-    return call.shown(found)
+    return await call.shown(found)
 
 
 # -- definitions ---------------------------------------------------------------------------------

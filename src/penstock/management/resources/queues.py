@@ -37,13 +37,13 @@ ACK_MODES: Final = (
 
 
 async def queues(call: Call) -> Response:
-    return call.shown(call.visible(await call.link.listing("queues")))
+    return await call.shown(call.visible(await call.link.listing("queues")))
 
 
 async def of_vhost(call: Call) -> Response:
     vhost = call.vhost()
     await need_vhost(call, vhost)
-    return call.shown(await call.link.listing("queues", vhost=vhost))
+    return await call.shown(await call.link.listing("queues", vhost=vhost))
 
 
 async def is_vhost(call: Call, vhost: str) -> bool:
@@ -77,7 +77,7 @@ async def one(call: Call) -> Response:
 
 async def bindings(call: Call) -> Response:
     row = await find(call)
-    return call.shown(
+    return await call.shown(
         await call.link.listing(
             "bindings", vhost=row["vhost"], destination=row["name"], destination_type="queue"
         )

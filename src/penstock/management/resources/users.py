@@ -38,7 +38,7 @@ async def _users(call: Call) -> list[Row]:
 
 async def users(call: Call) -> Response:
     call.visitor.need_administrator()
-    return call.shown(await _users(call))
+    return await call.shown(await _users(call))
 
 
 async def find(call: Call) -> Row:
@@ -125,7 +125,7 @@ async def bulk_delete(call: Call) -> Response:
 async def without_permissions(call: Call) -> Response:
     call.visitor.need_administrator()
     able = {row["user"] for row in await _permissions(call)}
-    return call.shown([row for row in await _users(call) if row["name"] not in able])
+    return await call.shown([row for row in await _users(call) if row["name"] not in able])
 
 
 # -- permissions ---------------------------------------------------------------------------------
@@ -140,19 +140,19 @@ async def _permissions(call: Call, **of: str) -> list[Row]:
 
 async def permissions(call: Call) -> Response:
     call.visitor.need_administrator()
-    return call.shown(await _permissions(call))
+    return await call.shown(await _permissions(call))
 
 
 async def permissions_of_user(call: Call) -> Response:
     call.visitor.need_administrator()
     await find(call)
-    return call.shown(await _permissions(call, user=call.path("name")))
+    return await call.shown(await _permissions(call, user=call.path("name")))
 
 
 async def permissions_of_vhost(call: Call) -> Response:
     call.visitor.need_administrator()
     await need_vhost(call, call.path("vhost"))
-    return call.shown(await _permissions(call, vhost=call.path("vhost")))
+    return await call.shown(await _permissions(call, vhost=call.path("vhost")))
 
 
 async def one_permission(call: Call) -> Response:
@@ -195,7 +195,7 @@ async def _topics(call: Call, **of: str) -> list[Row]:
 
 async def topics(call: Call) -> Response:
     call.visitor.need_administrator()
-    return call.shown(await _topics(call))
+    return await call.shown(await _topics(call))
 
 
 async def one_topic(call: Call) -> Response:
@@ -204,19 +204,19 @@ async def one_topic(call: Call) -> Response:
     found = await _topics(call, vhost=call.path("vhost"), user=call.path("name"))
     if not found:
         raise not_found()
-    return call.shown(found)
+    return await call.shown(found)
 
 
 async def topics_of_user(call: Call) -> Response:
     call.visitor.need_administrator()
     await find(call)
-    return call.shown(await _topics(call, user=call.path("name")))
+    return await call.shown(await _topics(call, user=call.path("name")))
 
 
 async def topics_of_vhost(call: Call) -> Response:
     call.visitor.need_administrator()
     await need_vhost(call, call.path("vhost"))
-    return call.shown(await _topics(call, vhost=call.path("vhost")))
+    return await call.shown(await _topics(call, vhost=call.path("vhost")))
 
 
 async def put_topic(call: Call) -> Response:
@@ -270,7 +270,7 @@ async def _vhosts(call: Call) -> list[Row]:
 
 
 async def vhosts(call: Call) -> Response:
-    return call.shown(call.visible(await _vhosts(call), "name"))
+    return await call.shown(call.visible(await _vhosts(call), "name"))
 
 
 async def _vhost(call: Call) -> Row:
