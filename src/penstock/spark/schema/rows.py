@@ -345,6 +345,7 @@ def renamer(names: Mapping[str, str]) -> Callable[[str], str]:
     pattern = re.compile(rf"(?<![\w.])(?:{addresses})(?!\d)")
 
     def rename(text: str) -> str:
-        return pattern.sub(lambda found: names[found[0]], text)
+        # An arrow parts the actors of a path, and no client adds one to it.
+        return pattern.sub(lambda found: names[found[0]].replace("→", "->"), text)
 
     return rename

@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+from penstock.spark.blame.blame import counted_once
 from penstock.spark.schema.rows import (
     BlameRow,
     BlockedByRow,
@@ -76,3 +77,14 @@ def test_days_of_short_connections_cost_no_more_than_their_addresses() -> None:
     finally:
         tracemalloc.stop()
     assert peak_bytes < 200_000
+
+
+def test_no_client_adds_to_the_way_of_a_wait_by_its_name() -> None:
+    """One that is called as a chain would be taken for a connection that waits for its channel,
+    whose time counts once, as that of the channel."""
+    row = BlameRow(0, "conn:h:1", "queue:/q", "broker work", "conn:h:1 → queue:/q", 7)
+    tables = Tables((), (row,), (), (), (), (), (), (), ())
+    found = renamed(tables, {"": {"h:1": "shop → chan:x/1"}}).root_cause
+    assert counted_once(found) == [
+        row._replace(victim="conn:shop -> chan:x/1", path="conn:shop -> chan:x/1 → queue:/q")
+    ]
