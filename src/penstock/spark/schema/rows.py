@@ -12,6 +12,7 @@ The broker knows a client by its address; `renamed` puts in the names that runs 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 CONNECTION: Final = "conn:"
@@ -340,12 +341,15 @@ def without_lone_node(tables: Tables) -> Tables:
 
 
 def renamer(names: Mapping[str, str]) -> Callable[[str], str]:
-    """A function that replaces whole addresses: 127.0.0.1:551 is not part of 127.0.0.1:5512."""
-    addresses = "|".join(re.escape(address) for address in sorted(names, key=len, reverse=True))
-    pattern = re.compile(rf"(?<![\w.])(?:{addresses})(?!\d)")
+    """A function that replaces whole addresses: 127.0.0.1:551 is not part of 127.0.0.1:5512.
 
-    def rename(text: str) -> str:
+    It looks for their hosts, which are few: of days there may be a hundred thousand ports."""
+    places = {address.rpartition(":")[0] for address in names}
+    hosts = "|".join(re.escape(host) for host in sorted(places, key=len, reverse=True))
+    pattern = re.compile(rf"(?<![\w.])(?:{hosts}):\d+")
+
+    def named(found: re.Match[str]) -> str:
         # An arrow parts the actors of a path, and no client adds one to it.
-        return pattern.sub(lambda found: names[found[0]].replace("→", "->"), text)
+        return names.get(found[0], found[0]).replace("→", "->")
 
-    return rename
+    return cache(partial(pattern.sub, named))
