@@ -29,7 +29,7 @@ from penstock.spark.input.sources import open_source
 from penstock.spark.input.stream_input import InputAway, StreamInput
 from penstock.spark.job.backlog import READING, Backlog, See, Seen
 from penstock.spark.session.watching import tasks_done
-from penstock.spark.tables.store import ParquetStore, TableStore
+from penstock.spark.tables.store import TableStore
 
 After = Callable[[int], None]
 CHECKPOINT: Final = "checkpoint"
@@ -51,9 +51,6 @@ class Queries:
         self._batch = threading.Lock()
         self.step = READING
         """Of the batch that is under way; whoever makes what follows from bronze says which."""
-        if isinstance(store, ParquetStore):
-            # Its tables begin anew.
-            shutil.rmtree(store.directory / CHECKPOINT, ignore_errors=True)
 
     def drain(self, after: After, see: See | None = None) -> None:
         """Take in what is there now, one input after the other; what comes meanwhile is left for
@@ -123,7 +120,10 @@ class Queries:
         name = place.query()
         checkpoint = self._store.directory / CHECKPOINT / name
         known = max(self._store.mark(table, name) for table in bronze.BRONZE)
-        if known >= 0 and not checkpoint.is_dir():
+        if known < 0:
+            # Of what it has read nothing is in these tables: they were plain ones, or were removed.
+            shutil.rmtree(checkpoint, ignore_errors=True)
+        elif not checkpoint.is_dir():
             raise OperatorError(
                 f"{checkpoint} is gone, which says how far {place} was read; put it back, or "
                 "make the tables anew in another --tables directory"
