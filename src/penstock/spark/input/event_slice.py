@@ -106,14 +106,15 @@ class Slice:
         self.names = rows.names
         self.codes, self.numbers = rows.codes, rows.numbers
         self.count = len(rows.names)
-        everything = _ordered(rows.codes["boot_id"], rows.numbers["seq"], len(is_mine))
+        self._kinds = {name: at for at, name in enumerate(rows.names) if name in KINDS}
+        is_lost = rows.codes["kind"] == self.kind(DROPPED)
+        everything = _ordered(rows.codes["boot_id"], rows.numbers["seq"], is_lost, len(is_mine))
         is_here = rows.numbers[_TIME][everything] >= from_ns
         self.events = everything[is_here]
         self.mine = self.events[is_mine[self.events]]
         self.before = everything[~is_here & is_mine[everything]]
         self.carried = np.arange(len(is_mine), len(rows.numbers["seq"]), dtype=np.int64)
         self.last_ns = np.array([last_ns.get(name, 0) for name in rows.names], np.int64)
-        self._kinds = {name: at for at, name in enumerate(rows.names) if name in KINDS}
 
     def of(self, rows: I64, *kinds: str) -> I64:
         """Those of `rows` whose event is of `kinds`."""
@@ -128,9 +129,11 @@ class Slice:
         return text(self.names, self.codes[column][rows])
 
 
-def _ordered(boot: I64, seq: I64, count: int) -> I64:
+def _ordered(boot: I64, seq: I64, is_lost: Mask, count: int) -> I64:
+    """The first `count` rows by boot and sequence, each of these once. What one reader of a broker
+    lost, another may have."""
     boot, seq = boot[:count], seq[:count]
-    order = np.lexsort((seq, boot))
+    order = np.lexsort((is_lost[:count], seq, boot))
     is_new = np.ones(count, np.bool_)
     is_new[1:] = (boot[order][1:] != boot[order][:-1]) | (seq[order][1:] != seq[order][:-1])
     return order[is_new]

@@ -86,6 +86,21 @@ def test_a_hold_that_is_still_open_is_kept_even_without_length(tmp_path: Path) -
     assert (row["start_ns"], row["end_ns"], row["closed_by"]) == (50, 50, "end_of_data")
 
 
+@pytest.mark.parametrize("shares", [1, 3])
+def test_what_one_reader_of_a_broker_lost_is_there_if_another_has_it(
+    tmp_path: Path, shares: int
+) -> None:
+    """A broker writes files and a stream, each by a reader of its own with gaps of its own."""
+    lost = FlowEvent("b", 2, 20, "dropped", "", "", "", 2, {})
+    whole = [gate(1, 10, "gate_closed"), gate(2, 20, "gate_opened", 10), gate(3, 90, "x")]
+    parts = [[lost, gate(3, 90, "x")], whole]
+    files = [written(tmp_path / f"{at}.parquet", part) for at, part in enumerate(parts)]
+    found = facts_of(files, WIDTH_NS, shares)
+    (hold,) = found["silver/block_interval"].to_pylist()
+    assert (hold["start_ns"], hold["end_ns"], hold["closed_by"]) == (10, 20, "gate_opened")
+    assert sum(row["there"] for row in found["gold/coverage"].to_pylist()) == 3
+
+
 def test_time_is_not_summed_from_a_queue_to_the_next_of_its_name(tmp_path: Path) -> None:
     """Which counts from 0 on, or would seem to have given time back."""
 
