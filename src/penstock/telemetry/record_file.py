@@ -44,7 +44,7 @@ VERSION: Final = 1
 GZIP: Final = 31
 UNPACKED_FACTOR: Final = 64
 """Times RECORD_BYTES that a file may unpack to: more is no record of ours, but a trap."""
-DAMAGE: Final = (KeyError, TypeError, ValueError, msgspec.ValidationError)
+DAMAGE: Final = (KeyError, TypeError, ValueError, OverflowError, msgspec.ValidationError)
 EVENTS_PER_PIECE: Final = 500
 """Events encoded in one go; between two pieces the writer may pause."""
 
@@ -206,7 +206,8 @@ class _Reader:
         self.histories: dict[str, tuple[list[int], dict[str, Trail]]] = {}
         self.trails: dict[str, Trail] = {}
         self.events: list[Event] = []
-        self.end: dict[str, object] | None = None
+        self.end = False
+        self.left_out_actors = self.left_out_events = 0
 
     def take(self, line: bytes) -> None:
         self.line_count += 1
@@ -215,7 +216,7 @@ class _Reader:
             return
         try:
             fields = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RecordError(f"line {self.line_count} is not JSON: {error}") from error
         if not isinstance(fields, dict):
             raise RecordError(f"line {self.line_count} is not a JSON object")
@@ -242,12 +243,14 @@ class _Reader:
             trail.gone_ns = msgspec.convert(gone, int | None)
             self.trails[actor] = trail
         elif "end" in fields:
-            self.end = fields
+            self.end = True
+            self.left_out_actors = msgspec.convert(fields.get("left_out_actors", 0), int)
+            self.left_out_events = msgspec.convert(fields.get("left_out_events", 0), int)
 
     def record(self) -> FlightRecord:
         if self.header is None:
             raise RecordError("the file is empty")
-        if self.end is None:
+        if not self.end:
             raise RecordError("the file ends before its last line: it was not copied as a whole")
         history = FlightHistory()
         for name, part in (("fine", history.fine), ("coarse", history.coarse)):
@@ -258,8 +261,8 @@ class _Reader:
             self.header,
             history,
             self.events,
-            int(str(self.end.get("left_out_actors", 0))),
-            int(str(self.end.get("left_out_events", 0))),
+            self.left_out_actors,
+            self.left_out_events,
         )
 
 

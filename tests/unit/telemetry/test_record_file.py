@@ -93,6 +93,12 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
             ],
             "line 3 is damaged",
         ),
+        (
+            lambda rows: [*rows[:2], b'{"actor":"a","gone":null,"changes":[[1e999,{}]]}'],
+            "line 3 is damaged",
+        ),
+        (lambda rows: [*rows[:2], b"[" * 100_000, *rows[3:]], "line 3 is not JSON"),
+        (lambda rows: [*rows[:2], b'{"end":true,"left_out_actors":"some"}'], "line 3 is damaged"),
     ],
 )  # fmt: skip
 def test_a_damaged_file_is_refused(spoil, words: str) -> None:  # type: ignore[no-untyped-def]
