@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.spark.input import parse
 from penstock.spark.schema.arrow_columns import coded_schema
-from penstock.spark.tables.files import WRITTEN, WrittenFile, by_day, new_path
+from penstock.spark.tables.files import WRITTEN, WrittenFile, by_day, new_path, span_of
 from penstock.spark.tables.store import EVENTS, TableStore
 
 MESSAGES: Final = "bronze/messages"
@@ -108,14 +107,10 @@ class BronzeFile:
         )
         self._small: list[pa.Table] = []
         self._rows = 0
-        self._times: list[int] = []
 
     def write(self, table: pa.Table) -> None:
         """Raises: OSError."""
         self._rows += len(table)
-        self._times += [
-            one for one in pc.min_max(table["t_ns"]).as_py().values() if one is not None
-        ]
         if len(table) >= SMALL_ROWS:
             self._file.write_table(table)
             return
@@ -129,8 +124,7 @@ class BronzeFile:
             self._put_small()
         self._file.close()
         size = os.stat(self._path).st_size
-        low, high = min(self._times, default=0), max(self._times, default=0)
-        return WrittenFile(self._name, size, self._rows, low, high)
+        return WrittenFile(self._name, size, self._rows, *span_of(self._path, "t_ns"))
 
     def _put_small(self) -> None:
         self._file.write_table(pa.concat_tables(self._small).unify_dictionaries())

@@ -32,6 +32,7 @@ from penstock.spark.job.tasks import (
     make_tables,
 )
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS
+from penstock.spark.tables.files import time_of
 from penstock.spark.tables.store import EVENTS, TableStore
 
 TABLES_AT_A_TIME: Final = 2
@@ -51,8 +52,6 @@ KNOWN: Final = ("silver/consumer", "silver/last_seen")
 
 NEVER_NS: Final = 1 << 62
 
-_TIMES: Final = ("bucket_ns", "end_ns", "since_ns", "t_ns")
-"""What a table is exchanged by: the first of these columns that it has."""
 _BATCH: Final = re.compile(r"part-(\d+)-")
 
 
@@ -185,7 +184,7 @@ class EventTables:
             name: Target(
                 str(self._store.place(name)),
                 schema,
-                _time_of(schema),
+                time_of(schema.names),
                 0 if name in KNOWN else from_ns,
                 0 if name in KNOWN else tail_ns,
                 SHARED.get(name),
@@ -202,7 +201,7 @@ class EventTables:
 
         def put(name: str) -> None:
             schema, files = schemas[name], found[name].files
-            self._store.exchange(name, files, schema, batch, _time_of(schema), from_ns)
+            self._store.exchange(name, files, schema, batch, time_of(schema.names), from_ns)
 
         with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
             list(pool.map(put, names))
@@ -226,10 +225,6 @@ class EventTables:
 
     def _floor(self, t_ns: int) -> int:
         return t_ns - t_ns % self._bucket_ns
-
-
-def _time_of(schema: pa.Schema) -> str:
-    return next(one for one in _TIMES if one in schema.names)
 
 
 def _may_be_new(file: str, known: int) -> bool:

@@ -23,6 +23,9 @@ DATE: Final = "date"
 """The column tables are partitioned by: a day in UTC, which stands in the path of each file."""
 
 MAPPING: Final = "delta.columnMapping.mode"
+
+TIMES: Final = ("bucket_ns", "end_ns", "first_ns", "since_ns", "t_ns")
+
 DAY_NS: Final = 86_400 * 1_000_000_000
 _CODE: Final = re.compile("%[0-9A-Fa-f]{2}")
 
@@ -70,6 +73,12 @@ def check_names(path: Path | str, configuration: Mapping[str, Any]) -> None:
         )
 
 
+def time_of(names: Sequence[str]) -> str:
+    """What rows of a table with such columns are dated and exchanged by: the first of TIMES, "" for
+    none."""
+    return next((one for one in TIMES if one in names), "")
+
+
 def day_name(number: int) -> str:
     """A day as it stands in paths. number: of days since 1970, clamped to what dates can say."""
     last = 2_932_896
@@ -112,9 +121,8 @@ def by_day(rows: pa.Table, column: str) -> Iterator[tuple[str, pa.Table]]:
 def _write(place: Path, path: str, rows: pa.Table, column: str) -> WrittenFile:
     (place / path).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, place / path, compression="zstd", row_group_size=GROUP_ROWS)
-    bounds = pc.min_max(rows[column]).as_py() if column else {"min": 0, "max": 0}
-    size = os.stat(place / path).st_size
-    return WrittenFile(path, size, len(rows), bounds["min"] or 0, bounds["max"] or 0)
+    low, high = span_of(place / path, column) if column else (0, 0)
+    return WrittenFile(path, os.stat(place / path).st_size, len(rows), low, high)
 
 
 def without(place: Path, path: str, batch: int, column: str, from_: int) -> WrittenFile:
@@ -134,8 +142,7 @@ def _again(
     """Small groups of rows are put together, and large ones stay as they are: in those of bronze
     the events of one kind lie together."""
     path = new_path(batch, day_of(paths[0]))
-    low: int | None = None
-    high, count = 0, 0
+    count = 0
     schema = pq.read_schema(place / paths[0])
     waiting: list[pa.Table] = []
     with pq.ParquetWriter(place / path, schema, compression="zstd") as file:
@@ -148,18 +155,14 @@ def _again(
                     if not len(rows):
                         continue
                     count += len(rows)
-                    if column:
-                        bounds = pc.min_max(rows[column]).as_py()
-                        if bounds["min"] is not None:
-                            low = bounds["min"] if low is None else min(low, bounds["min"])
-                            high = max(high, bounds["max"])
                     waiting.append(rows)
                     if sum(map(len, waiting)) >= GROUP_ROWS // 2:
                         file.write_table(pa.concat_tables(waiting))
                         waiting = []
         if waiting:
             file.write_table(pa.concat_tables(waiting))
-    return WrittenFile(path, os.stat(place / path).st_size, count, low or 0, high)
+    low, high = span_of(place / path, column) if column else (0, 0)
+    return WrittenFile(path, os.stat(place / path).st_size, count, low, high)
 
 
 def span_of(path: Path, column: str) -> tuple[int, int]:

@@ -314,7 +314,7 @@ def _actions(gone: Iterable[str], added: Iterable[WrittenFile], change: Change) 
     for part in added:
         day = day_of(part.path)
         about: dict[str, object] = {"numRecords": part.rows}
-        if change.column:
+        if change.column and part.low <= part.high:
             bounds = {"minValues": part.low, "maxValues": part.high}
             about |= {key: {change.column: value} for key, value in bounds.items()}
         values = {DATE: day} if day else {}

@@ -18,7 +18,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.base.errors import OperatorError
-from penstock.spark.tables.files import DAY_NS, WrittenFile, day_name, day_of, merged, write_days
+from penstock.spark.tables.files import (
+    DAY_NS,
+    WrittenFile,
+    day_name,
+    day_of,
+    merged,
+    time_of,
+    write_days,
+)
 from penstock.spark.tables.store import (
     FLOOR,
     UNDATED,
@@ -37,9 +45,6 @@ GRACE_HOURS: Final = 1
 
 EVERY_S: Final = 120.0
 MANY: Final = 32
-
-TIMES: Final = ("bucket_ns", "end_ns", "first_ns", "since_ns", "t_ns")
-"""What the rows of a table are dated by: the first of these columns that it has."""
 
 CONSUMERS: Final = "silver/consumer"
 """Without an age: who is a consumer of which queue is needed as long as blame of its boot may be
@@ -250,8 +255,7 @@ def time_column(store: DeltaStore, name: str) -> str:
     """What the rows of a table are dated by, "" for none."""
     if name in UNDATED or store.table(name) is None:
         return ""
-    columns = store.columns(name).names
-    return next((one for one in TIMES if one in columns), "")
+    return time_of(store.columns(name).names)
 
 
 def _told(name: str, files: Sequence[WrittenFile], rows: int) -> Done:
