@@ -256,21 +256,27 @@ def header_from_fields(fields: dict[str, Json] | None) -> Header:
 
 def event_header(file: BinaryIO) -> Header:
     """That of an open event file."""
+    return header_from_fields(_first_fields(file))
+
+
+def _first_fields(file: BinaryIO) -> dict[str, Json] | None:
     file.seek(0)
-    return header_from_fields(fields_of(file.readline().decode("utf-8", "replace")))
+    return fields_of(file.readline().decode("utf-8", "replace"))
 
 
 def header_of_traces(directory: Path) -> Header:
     """Whose the traces of the clients of a run are, and what turns their times into those of the
     wall clock: as of the broker that was first in its directory, without its boot. All of them
-    shared a machine, and have no readings of their own."""
-    found: list[Header] = []
+    shared a machine, and have no readings of their own. One that comes later changes nothing, as
+    the clock may have been set meanwhile."""
+    found: list[tuple[int, Header]] = []
     for path in input_files(directory, EVENT_FILES):
         with path.open("rb") as file:
-            found.append(event_header(file))
-    known = [one for one in found if one.boot_id]
-    first = min(known, key=lambda one: one.offset_ns, default=Header())
-    return first._replace(boot_id="")
+            fields = _first_fields(file) or {}
+        header = header_from_fields(fields)
+        if header.boot_id:
+            found.append((number_in(fields, "wall_ns"), header))
+    return min(found, default=(0, Header()))[1]._replace(boot_id="")
 
 
 def trace_from_fields(fields: dict[str, Json], header: Header = NO_HEADER) -> TraceLine:

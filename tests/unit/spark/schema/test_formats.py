@@ -38,3 +38,12 @@ def test_a_damaged_description_of_a_run_is_named(tmp_path: Path, text: bytes) ->
     (tmp_path / "run.json").write_bytes(text)
     with pytest.raises(OperatorError, match=r"is not a run description .*delete it"):
         read_run(tmp_path)
+
+
+def test_traces_keep_their_clock_when_a_later_broker_has_another(tmp_path: Path) -> None:
+    """Lines of one message may be read before and after it has started."""
+    (tmp_path / "events-b.jsonl").write_bytes(FIRST % (1_000, 100))
+    first = header_of_traces(tmp_path)
+    # Set back by 50 ns in between.
+    (tmp_path / "events-a.jsonl").write_bytes(FIRST % (2_000, 1_150))
+    assert header_of_traces(tmp_path) == first == Header("", "n", 900)
