@@ -198,12 +198,14 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def read_brokers(directory: Path) -> tuple[BrokerLife, ...]:
-    """Whose events lie in `directory`, by when they began; of LIVES_MAX files at most."""
+    """Whose events lie in `directory`, by when they began; the last LIVES_MAX at most. Names of
+    files are those of boots, in no order of time."""
     found: list[BrokerLife] = []
-    for path in input_files(directory, EVENT_FILES)[-LIVES_MAX:]:
+    for path in input_files(directory, EVENT_FILES):
         with path.open("rb") as file, suppress(*_DAMAGE):
             found.append(msgspec.json.decode(file.readline(HEADER_BYTES_MAX), type=BrokerLife))
-    return tuple(sorted(found, key=lambda one: (one.wall_ns, one.mono_ns, one.boot_id)))
+    found.sort(key=lambda one: (one.wall_ns, one.mono_ns, one.boot_id))
+    return tuple(found[-LIVES_MAX:])
 
 
 def fields_of(line: str) -> dict[str, Json] | None:

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.spark.schema.formats import (
+    LIVES_MAX,
     BrokerLife,
     Header,
     event_header,
@@ -47,3 +48,12 @@ def test_traces_keep_their_clock_when_a_later_broker_has_another(tmp_path: Path)
     # Set back by 50 ns in between.
     (tmp_path / "events-a.jsonl").write_bytes(FIRST % (2_000, 1_150))
     assert header_of_traces(tmp_path) == first == Header("", "n", 900)
+
+
+def test_the_brokers_that_are_told_are_the_last_ones(tmp_path: Path) -> None:
+    """Of a directory with more than may be told; their boots, which name files, are random."""
+    for number in range(LIVES_MAX + 5):
+        path = tmp_path / f"events-{(number * 7 + 3) % (LIVES_MAX + 5):02}.jsonl"
+        path.write_bytes(FIRST % (1_000 + number, 5))
+    walls = [one.wall_ns for one in read_brokers(tmp_path)]
+    assert walls == [1_005 + number for number in range(LIVES_MAX)]
