@@ -83,13 +83,13 @@ def read(bronze: DataFrame) -> DataFrame:
         field("$.item", "string").alias("item"),
         field("$.quantity", "decimal(12,3)").alias("quantity"),
         field("$.price", "decimal(12,2)").alias("price"),
-        F.coalesce(field("$.discount", "decimal(4,3)"), F.lit(0)).cast("decimal(4,3)")
-        .alias("discount"),
+        F.when(field("$.discount", "string").isNull(), F.lit(0).cast("decimal(4,3)"))
+        .otherwise(field("$.discount", "decimal(4,3)")).alias("discount"),
         F.coalesce(field("$.currency", "string"), F.lit("EUR")).alias("currency"),
         F.expr(f"to_json(map_filter(try_cast(said AS MAP<STRING, VARIANT>), "
                f"(name, value) -> name NOT IN {KNOWN}))").alias("extra"),
     )  # fmt: skip
-    amount = F.expr("quantity * price * (1 - discount)").cast("decimal(18,2)")
+    amount = F.expr("quantity * price * (1 - discount)").try_cast("decimal(18,2)")
     return whole.select("*", amount.alias("amount")).select("*", reason().alias("reason"))
 
 
@@ -104,12 +104,14 @@ def reason() -> Column:
         """CASE
             WHEN said IS NULL THEN 'not JSON'
             WHEN order IS NULL THEN 'no order number'
+            WHEN octet_length(order) > 255 THEN 'order number is too long for a message id'
             WHEN at IS NULL THEN 'no time'
             WHEN quantity IS NULL THEN 'quantity is no number'
             WHEN price IS NULL THEN 'price is no number'
             WHEN quantity <= 0 OR price < 0 THEN 'negative'
-            WHEN discount NOT BETWEEN 0 AND 1 THEN 'discount is no share'
+            WHEN discount IS NULL OR discount NOT BETWEEN 0 AND 1 THEN 'discount is no share'
             WHEN amount IS NULL THEN 'too much'
+            WHEN NOT currency RLIKE '^[A-Z]{3}$' THEN 'currency is no code'
         END"""
     )
 

@@ -212,6 +212,8 @@ def check(folder: Path) -> int:
 
 def rows_of(path: Path) -> Any:
     """The last version of a Delta table."""
+    if not deltalake.DeltaTable.is_deltatable(str(path)):
+        sys.exit(f"there is no table {path} yet: python stream.py {path.parent} --once")
     files = deltalake.DeltaTable(str(path)).file_uris()
     return pa.concat_tables(pq.ParquetFile(file).read(use_threads=False) for file in files)
 
