@@ -94,6 +94,7 @@ class SparkJob:
         self._is_changed = self._derive()
         self._queries.drain(self._taken, see)
         self._is_changed = self._merge() or self._is_changed
+        self.upkeep.expire()
         return self._is_changed
 
     def follow(

@@ -279,13 +279,19 @@ class Upkeep:
 
     def look(self) -> None:
         """Do it if it is time. Raises: OperatorError, OSError."""
-        store, now_ns = self._store, time.time_ns()
+        store = self._store
         if not isinstance(store, DeltaStore) or time.monotonic() - self._last_s < EVERY_S:
             return
-        if self.keep_ns is not None or self.bronze_ns is not None:
-            keep_ns = now_ns if self.keep_ns is None else self.keep_ns
-            bronze_ns = now_ns if self.bronze_ns is None else self.bronze_ns
-            list(expire(store, keep_ns, bronze_ns, now_ns, is_dry=False))
+        self.expire()
         list(compact(store, is_dry=False, at_least=MANY, merge=self._merge, leaves_newest=True))
         list(vacuum(store, is_dry=False))
         self._last_s = time.monotonic()
+
+    def expire(self) -> None:
+        """Have go what is older than wanted, also at the end of a short run. Raises:
+        OperatorError, OSError."""
+        store, now_ns = self._store, time.time_ns()
+        if isinstance(store, DeltaStore) and (self.keep_ns, self.bronze_ns) != (None, None):
+            keep_ns = now_ns if self.keep_ns is None else self.keep_ns
+            bronze_ns = now_ns if self.bronze_ns is None else self.bronze_ns
+            list(expire(store, keep_ns, bronze_ns, now_ns, is_dry=False))
