@@ -13,7 +13,8 @@ Accounts nest: connection within user within virtual host within node, each with
                to `low` since
 A held page closes the gates of the pages below it that owe something, and opens them all together
 when it is no longer held. A page that owes nothing is let on: it cannot make the debt smaller by
-waiting, and what it reads may be the answers that do (a consumer of the same user).
+waiting, and what it reads may be the answers that do (a consumer of the same user). One that owes
+something and has answers to read is let on for one charge at a time (`let_on`).
 Unlimited pages cost a charge nothing: each page knows its nearest limited ancestor, and only those
 keep a sum. Source: flow-semantics section 13, W19; scenarios 92-111.
 """
@@ -38,6 +39,7 @@ class Account(Cause):
 
     is_plain: open and below no limited page, so a charge up to the marks changes its sum alone;
     is_lenient: a charge never closes the gate, only `ask` does (a read is admitted as a whole);
+    is_let_on: the gate was opened although the page is held, and the next charge closes it;
     below_*: debt of all pages below, kept while this page has a limit; held_since_ns: while held;
     attached_count: pages that were ever put below this one."""
 
@@ -55,6 +57,7 @@ class Account(Cause):
         "is_closed",
         "is_held",
         "is_lenient",
+        "is_let_on",
         "is_limited",
         "is_listed",
         "is_plain",
@@ -98,6 +101,7 @@ class Account(Cause):
         self.is_plain = True
         self.is_limited = False
         self.is_lenient = False
+        self.is_let_on = False
         self.is_held = False
         self.held_since_ns: int = 0
         self.is_closed = False
@@ -125,6 +129,8 @@ class Account(Cause):
             or self.debt_bytes + self.below_bytes > self.mark_bytes
         ):
             self._hold()
+        elif self.is_let_on:
+            self._hold_again()
         if self.limited is not None:
             self._charge_above(messages, bytes_)
 
@@ -212,6 +218,30 @@ class Account(Cause):
         for child in list(self.children.values()):
             child._close_gates(holder)
 
+    def let_on(self) -> str:
+        """Read the connection of this page, although it is held, until something is charged to it:
+        what it reads may be the answers that its debt waits for. By which page it was held, "" for
+        none."""
+        gate = self.gate
+        holder = ""
+        page: Account | None = self
+        while gate is not None and page is not None:
+            if page.is_held and (page.name, REASON) in gate.reasons:
+                holder = page.name
+                gate.open(holder, REASON)
+            page = page.parent
+        if holder != "":
+            self.is_let_on = True
+            self.is_plain = False
+        return holder
+
+    def _hold_again(self) -> None:
+        """It was let on, and has read more work."""
+        self.is_let_on = False
+        self.is_plain = self.limited is None and not self.is_closed
+        if self.is_held and self.gate is not None:
+            self.gate.close(self.name, REASON)
+
     def _let_go(self) -> None:
         """Everybody below goes on, and not one of them only (scenario 107)."""
         self.is_held = False
@@ -278,7 +308,7 @@ class Account(Cause):
         self.limited = None
         if parent is not None:
             self.limited = parent if parent.is_limited else parent.limited
-        self.is_plain = self.limited is None and not self.is_closed
+        self.is_plain = self.limited is None and not self.is_closed and not self.is_let_on
         for child in self.children.values():
             child._relink()
 
