@@ -160,6 +160,28 @@ def test_scenario_79_no_hole(profile: str) -> None:
 
 
 @BOTH
+def test_scenario_82_another_queue_that_is_answered_lets_nobody_past(profile: str) -> None:
+    """Both queues wait for one store, and the channel for both of them."""
+    bed = QuorumBed(profile, 4)
+    quorum = m.QueueDeclare("r", durable=True, arguments={"x-queue-type": "quorum"})
+    bed.connect("maker").call(1, quorum, m.QueueDeclareOk)
+    bed.write()
+    peer = bed.publisher()
+    bed.send(peer, 6, "r")
+    bed.send(peer, 1)
+    bed.send(peer, 40)
+    held = bed.pending(peer)
+    bed.apply()
+    assert bed.is_held(peer), "the answer was for r"
+    bed.send(peer, 2000)
+    assert bed.pending(peer) <= held + (0 if profile == PENSTOCK.name else 2 * 400)
+    bed.write(peer)
+    bed.write(peer)
+    assert not bed.is_held(peer) and bed.pending(peer) == 0
+    bed.settle()
+
+
+@BOTH
 def test_scenario_80_nobody_answers_for_half_a_minute(profile: str) -> None:
     bed = QuorumBed(profile)
     peer = bed.publisher()

@@ -56,6 +56,7 @@ class Deferred:
 
 
 NO_REASONS: Final[dict[tuple[str, str], int]] = {}
+NO_HOLDS: Final[dict[tuple[str, str], int]] = {}
 NONE_DEFERRED: Final[list[Deferred]] = []
 """What all open gates share, so that thousands of them have no container of their own."""
 
@@ -65,7 +66,8 @@ class Gate:
 
     name: the owner's actor id; held_ns: how long it was closed, without the hold that runs now;
     grants_under: a reason for which grants are not kept, because they are rationed (flow/room);
-    is_granting: no other reason holds it.
+    is_granting: no other reason holds it; more_holds: how many hops beside the first are held by
+    one peer for one reason.
     Owner: one actor; not shared between threads.
     """
 
@@ -77,6 +79,7 @@ class Gate:
         "held_ns",
         "is_granting",
         "is_open",
+        "more_holds",
         "name",
         "observer",
         "reasons",
@@ -90,6 +93,7 @@ class Gate:
         self.is_granting = True
         self.grants_under = ""
         self.reasons: dict[tuple[str, str], int] = NO_REASONS
+        self.more_holds: dict[tuple[str, str], int] = NO_HOLDS
         self.deferred: list[Deferred] = NONE_DEFERRED
         self.blocked_at_ns: int = -STATE_WINDOW_NS
         self.held_ns: int = 0
@@ -110,6 +114,26 @@ class Gate:
             self.is_granting = False
         self.observer.gate_closed(self, peer, reason, now_ns)
 
+    def hold(self, peer: str, reason: str) -> None:
+        """As `close`, for one of several hops that lead from the owner: it opens when `let_on` was
+        called as often."""
+        key = (peer, reason)
+        if key not in self.reasons:
+            self.close(peer, reason)
+            return
+        if self.more_holds is NO_HOLDS:
+            self.more_holds = {}
+        self.more_holds[key] = self.more_holds.get(key, 0) + 1
+
+    def let_on(self, peer: str, reason: str) -> None:
+        """One hop is not held any more."""
+        key = (peer, reason)
+        more = self.more_holds.get(key, 0)
+        if more > 0:
+            self.more_holds[key] = more - 1
+        else:
+            self.open(peer, reason)
+
     def open(self, peer: str, reason: str) -> None:
         """Take (`peer`, `reason`) away; when no other keeps grants, release every deferred one."""
         if self._lift(peer, reason):
@@ -119,6 +143,8 @@ class Gate:
         """Take (`peer`, `reason`) away; True if grants are not kept any more."""
         if self.reasons.pop((peer, reason), None) is None:
             return False
+        if self.more_holds:
+            self.more_holds.pop((peer, reason), None)
         now_ns = self.clock.monotonic_ns()
         if not self.reasons:
             self.is_open = True

@@ -227,7 +227,7 @@ class Hop(Deferred):
         if self.held & rule == 0:
             self.held |= rule
             self.is_closed = True
-            self.sender_gate.close(peer, HELD_REASONS[rule])
+            self.sender_gate.hold(peer, HELD_REASONS[rule])
 
     def let_on(self, rule: i64, peer: str) -> None:
         """`peer` holds nobody any more by `rule`; another rule, or want of credit, may still keep
@@ -235,7 +235,7 @@ class Hop(Deferred):
         if self.held & rule != 0:
             self.held &= ~rule
             self.is_closed = self.is_spent or self.held != 0
-            self.sender_gate.open(peer, HELD_REASONS[rule])
+            self.sender_gate.let_on(peer, HELD_REASONS[rule])
 
     def grant_due(self) -> None:
         """The receiver grants what it has repaid, in whole quanta; keeps it while it is held."""

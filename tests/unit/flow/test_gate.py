@@ -48,6 +48,28 @@ def test_opening_for_a_reason_nobody_gave_is_nothing() -> None:
     assert len(witness.heard) == 1
 
 
+def test_two_hops_held_by_one_peer_are_both_waited_for() -> None:
+    gate, witness, _ = new()
+    gate.hold("store:/", "pending")
+    gate.hold("store:/", "pending")
+    gate.let_on("store:/", "pending")
+    assert not gate.is_open
+    gate.let_on("store:/", "pending")
+    assert gate.is_open
+    assert [what for what, *_ in witness.heard] == ["closed", "opened"]
+
+
+def test_a_peer_that_is_gone_holds_none_of_them() -> None:
+    gate, _, _ = new()
+    gate.hold("store:/", "pending")
+    gate.hold("store:/", "pending")
+    gate.forget("store:/")
+    assert gate.is_open
+    gate.hold("store:/", "pending")
+    gate.let_on("store:/", "pending")
+    assert gate.is_open
+
+
 def held_sender(gate: Gate, name: str, witness: Witness, clock: ManualClock) -> Gate:
     """A sender that waits for the one grant which `gate` keeps for it."""
     sender = Gate(name, clock, witness)
