@@ -36,7 +36,7 @@ from penstock.broker.actors.output import Output, Shell
 from penstock.broker.channel.channel import METHOD_COST, OFFERED_AT_ONCE, Channel, ChannelHost
 from penstock.broker.channel.lot_host import LotHost
 from penstock.broker.channel.node_parking import NodeParking
-from penstock.broker.channel.parking import ALARM, CREDIT, RATE, ParkedPublish
+from penstock.broker.channel.parking import ALARM, CREDIT, RATE
 from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.broker.connection.alarm_action import (
     ACTION_BLOCK,
@@ -428,13 +428,8 @@ class Connection(ChannelHost):
 
     def hop_opened(self, channel: Channel, gate: Gate) -> None:
         """A channel takes publishes again: first what is parked, then reading goes on."""
-        if not gate.is_open:
+        if not gate.is_open or not self._may_go(channel, channel.identity, CREDIT):
             return
-        parked = channel.parking.first()
-        if self.alarms and parked is not None and not self._can_refuse(channel, parked.message):
-            self._pass_to_alarm(channel, parked)
-            return
-        self._release(channel, False)
         lane = channel.upstream
         by = self.stop.by
         is_waited_for = by is not None and by[0] == channel.identity
@@ -443,6 +438,19 @@ class Connection(ChannelHost):
         has_place = not channel.parking.entrance
         if is_waited_for and lane is not None and (has_place or not lane.is_closed):
             self._go_on()
+
+    def _may_go(self, channel: Channel, peer: str, reason: str) -> bool:
+        """`peer`, which held the publishes at the entrance of `channel` for `reason`, does not any
+        more, and they go; False if an alarm holds them from now on."""
+        parked = channel.parking.first()
+        if self.alarms and parked is not None and not self._can_refuse(channel, parked.message):
+            source = next(iter(self.alarms))
+            parked.reason = ALARM
+            self._note_alarm(source)
+            self.stop.pass_on(peer, reason, source, ALARM)
+            return False
+        self._release(channel, False)
+        return True
 
     def release_parked(self, channel: Channel) -> None:
         self._release(channel, True)
@@ -538,13 +546,6 @@ class Connection(ChannelHost):
         message.sequence = REFUSED
         return True
 
-    def _pass_to_alarm(self, channel: Channel, parked: ParkedPublish) -> None:
-        """The hop of `channel` has opened: from now on it is an alarm that holds its publish."""
-        source = next(iter(self.alarms))
-        parked.reason = ALARM
-        self._note_alarm(source)
-        self.stop.pass_on(channel.identity, CREDIT, source, ALARM)
-
     def _note_alarm(self, source: str) -> bool:
         """The alarm `source` holds a publish; True, and the client is told, if it is the first."""
         if self.is_told_blocked:
@@ -598,6 +599,7 @@ class Connection(ChannelHost):
         if meters:
             self.rate_due(self.line.clock.monotonic_ns())
             return
+        holder = payer.holder
         rated.blame("")
         self.rated = None
         numbers = list(payer.held)
@@ -605,8 +607,8 @@ class Connection(ChannelHost):
         payer.held.clear()
         for number in numbers:
             channel = self.channels.get(number)
-            if channel is not None and not self.alarms:
-                self._release(channel, False)
+            if channel is not None:
+                self._may_go(channel, holder, RATE)
         self._go_on_after_rate(payer)
 
     def _hold_for_rate(self, rated: RateHold, channel: Channel, message: Message) -> None:
@@ -624,19 +626,19 @@ class Connection(ChannelHost):
         payer = rated.payer
         payer.served_by = payer.waits_at
         payer.waits_at = None
-        # What waits when an alarm is set goes when the alarm is over.
-        if not self.alarms:
+        channel = rated.next_channel(self.channels)
+        while channel is not None and not self._may_go(channel, payer.holder, RATE):
+            payer.paid = 0
+            del payer.held[int(channel.number)]
             channel = rated.next_channel(self.channels)
-            if channel is not None:
-                self._release(channel, False)
-                channel.wake()
+        if channel is not None:
+            channel.wake()
         payer.served_by = None
-        if self.alarms:
-            return
         self._go_on_after_rate(payer)
+        by = self.stop.by
         if payer.held:
             rated.wait(now_ns)
-        elif self.stop.by is None:
+        elif by is None or by[1] != RATE:
             rated.blame("")
 
     def _go_on_after_rate(self, payer: RatePayer) -> None:

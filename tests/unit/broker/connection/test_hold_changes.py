@@ -1,5 +1,7 @@
 """What holds a publish may change while it waits; every change is told, recorded and undone."""
 
+import pytest
+
 from penstock.base.errors import ChannelFault
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
@@ -7,6 +9,7 @@ from tests.spec.stage import Stage
 from tests.unit.broker.peer import MS, Bed, Peer
 
 ALARM = ("alarm:memory", "alarm")
+RATE = ("rate:conn:p", "rate")
 
 
 def holders(bed: Bed, peer: Peer) -> set[tuple[str, str]]:
@@ -131,4 +134,63 @@ def test_a_limit_that_is_taken_away_leaves_to_an_alarm_what_the_alarm_holds() ->
     peer.read_on()
     assert bed.broker.vhosts["/"].queues["q"].messages.ready_count() == 3
     assert len(bed.broker.dues) == 0
+    bed.settle()
+
+
+@pytest.mark.parametrize("profile", ["penstock", "rabbitmq-4"])
+@pytest.mark.parametrize("count", [2, 3, 9])
+def test_an_alarm_takes_over_what_a_rate_limit_held_and_says_so(profile: str, count: int) -> None:
+    bed = Bed(profile=profile, rate_connection_messages=10, rate_burst_ms=100)
+    peer = bed.connect("p")
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    peer.publish("q", *[b"1"] * count)
+    assert holders(bed, peer) == {RATE}
+    bed.broker.set_alarm("memory", "full")
+    bed.run()
+    assert peer.heard() == [] and holders(bed, peer) == {RATE}, "tokens are what is missing"
+    bed.later(1000 * MS)
+    assert peer.one(m.ConnectionBlocked).reason.startswith("low on memory")
+    assert holders(bed, peer) == {ALARM}
+    assert peer.connection.state(bed.clock.monotonic_ns()) == "blocked"
+    bed.later(1000 * MS)
+    bed.broker.clear_alarm("memory")
+    bed.run()
+    assert peer.one(m.ConnectionUnblocked)
+    for _ in range(count):
+        peer.read_on()
+        bed.later(100 * MS)
+    assert bed.actor("q").messages.ready_count() == count
+    assert holders(bed, peer) == set() and peer.connection.gate.is_open
+    bed.settle()
+
+
+def test_an_alarm_takes_over_from_a_limit_that_is_taken_away() -> None:
+    bed = Bed(rate_connection_messages=10, rate_burst_ms=100)
+    peer = bed.connect("p")
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    peer.publish("q", b"1", b"2")
+    bed.broker.set_alarm("memory", "full")
+    bed.broker.settings.write("rate.connection.messages", "off")
+    bed.run()
+    assert peer.one(m.ConnectionBlocked)
+    assert holders(bed, peer) == {ALARM}
+    bed.broker.clear_alarm("memory")
+    bed.run()
+    assert bed.actor("q").messages.ready_count() == 2 and holders(bed, peer) == set()
+
+
+def test_an_alarm_that_refuses_refuses_what_a_rate_limit_held() -> None:
+    bed = Bed(rate_connection_messages=10, rate_burst_ms=100, alarm_action="nack")
+    peer = bed.connect("p")
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    peer.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
+    peer.publish("q", b"1", b"2", b"3")
+    assert peer.confirmed() == {1: "ack"}
+    bed.broker.set_alarm("memory", "full")
+    for _ in range(4):
+        bed.later(100 * MS)
+        peer.read_on()
+    assert peer.confirmed() == {2: "nack", 3: "nack"}
+    assert holders(bed, peer) == set()
+    bed.broker.clear_alarm("memory")
     bed.settle()
