@@ -61,8 +61,7 @@ class DepthSettings:
         set for it, or the node's."""
         if name == "":
             return self.marks.default_bytes
-        actor = self._queue(name)
-        if actor is not None:
+        for actor in self._queues(name):
             return int(actor.depth_bytes)
         said = self.marks.mark_of(name)
         return self.marks.default_bytes if said is None else said
@@ -86,12 +85,12 @@ class DepthSettings:
             ]
             self._cleanup.begin(DepthSweep(queues, self._look_again))
             return
-        actor = self._queue(name)
-        if bytes_ is not None and actor is not None and bytes_ == self._without(actor):
+        actors = self._queues(name)
+        if bytes_ is not None and actors and all(bytes_ == self._without(one) for one in actors):
             # What holds for it anyway needs no entry of its own.
             bytes_ = None
         self.marks.set_named(name, bytes_)
-        if actor is not None:
+        for actor in actors:
             self._look_again(actor)
 
     def _without(self, actor: ClassicActor) -> int:
@@ -102,11 +101,15 @@ class DepthSettings:
     def _look_again(self, actor: ClassicActor) -> None:
         self.marks.apply(actor, self._rules_of(actor))
 
-    def _queue(self, name: str) -> ClassicActor | None:
-        vhost, _, queue = name.partition("/")
-        host = self._vhosts.get(vhost or "/")
-        actor = None if host is None else host.queues.get(queue)
-        return actor if isinstance(actor, ClassicActor) and actor.takes_policies else None
+    def _queues(self, name: str) -> list[ClassicActor]:
+        """Those called so. A virtual host may have a slash in its name, so there may be two."""
+        found: list[ClassicActor] = []
+        for host in self._vhosts.values():
+            prefix = "/" if host.name == "/" else f"{host.name}/"
+            actor = host.queues.get(name[len(prefix) :]) if name.startswith(prefix) else None
+            if isinstance(actor, ClassicActor) and actor.takes_policies:
+                found.append(actor)
+        return found
 
 
 def add_depth_setting(settings: Settings, depths: DepthSettings) -> None:

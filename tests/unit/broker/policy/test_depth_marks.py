@@ -170,3 +170,20 @@ def test_senders_go_on_under_a_higher_mark_and_wait_under_a_lower_one() -> None:
     assert actor.gate.is_open and not actor.room.is_tight
     assert actor.messages.ready_count() == 90 - purged
     bed.settle()
+
+
+def test_the_name_of_a_virtual_host_may_have_slashes() -> None:
+    bed = Bed(queue_depth_bytes=NODE, vhosts=("/", "/prod", "a/b"))
+    for vhost in ("/", "/prod", "a/b"):
+        peer = bed.connect(f"peer of {vhost}", vhost=vhost)
+        peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    queues = {name: bed.broker.vhosts[name].queues["q"] for name in ("/", "/prod", "a/b")}
+    for name, depth in (("/q", 1000), ("/prod/q", 2000), ("a/b/q", 3000)):
+        change(bed, f"queue.depth:{name}", str(depth))
+    assert {name: int(one.depth_bytes) for name, one in queues.items()} == {
+        "/": 1000,
+        "/prod": 2000,
+        "a/b": 3000,
+    }
+    change(bed, "queue.depth:/prod/q", "default")
+    assert int(queues["/prod"].depth_bytes) == NODE
