@@ -551,10 +551,10 @@ class Channel(LaneReceiver):
 
     def _keeps_commit(self) -> bool:
         """Whether a tx.commit is next, and waits for a hop."""
-        inbox, event = self.inbox, self.inbox.first()
+        event, parking = self.inbox.first(), self.parking
         is_commit = event.tag == TX_COMMIT and event.kind != EVENT_ACK
-        inbox.is_kept = is_commit and self.verbs.keeps_commit(self)
-        return inbox.is_kept
+        self.inbox.is_kept = parking.note_commit(self, is_commit and self.verbs.keeps_commit(self))
+        return self.inbox.is_kept
 
     def _perform(self, event: Event) -> None:
         if event.kind == EVENT_ACK:

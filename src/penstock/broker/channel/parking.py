@@ -98,11 +98,21 @@ class Parking:
     """The publishes of one channel that wait; see the head of this file.
 
     entrance: oldest first; lines: by the lane to the queue; opened: lines that may go on, in this
-    order; waits_for, waits_on: who holds the line looked at last, and the gate's reason.
+    order; waits_for, waits_on: who holds the line looked at last, and the gate's reason; committer:
+    the channel, while its tx.commit waits.
     Bounds: ENTRANCE_MAX, and what its lot says. Owner: the channel.
     """
 
-    __slots__ = ("entrance", "lines", "lot", "opened", "overflow", "waits_for", "waits_on")
+    __slots__ = (
+        "committer",
+        "entrance",
+        "lines",
+        "lot",
+        "opened",
+        "overflow",
+        "waits_for",
+        "waits_on",
+    )
 
     def __init__(self, lot: ParkingLot) -> None:
         self.lot = lot
@@ -112,6 +122,7 @@ class Parking:
         self.opened: list[ParkedLine] = NONE_OPENED
         self.waits_for = ""
         self.waits_on = CREDIT
+        self.committer: Actor | None = None
 
     def messages(self) -> list[Message]:
         """All that wait in memory; of a fan-out each copy."""
@@ -162,6 +173,8 @@ class Parking:
         if self.overflow is not None:
             self.overflow.move(ParkingEvent.ENDED)
             self.overflow = None
+        if self.committer is not None:
+            self.note_commit(self.committer, False)
 
     def overflows(self, message: Message, reason: str, now_ns: i64) -> None:
         """`message` has no place: it is kept, and nothing behind it may come."""
@@ -327,6 +340,20 @@ class Parking:
                     self.waits_on = reason
                     return True
         return False
+
+    def note_commit(self, owner: Actor, is_kept: bool) -> bool:
+        """Whether the tx.commit that is next on the channel `owner` waits, which is `is_kept`: to
+        its connection its publishes are parked for as long."""
+        if is_kept != (self.committer is not None):
+            self.committer = owner if is_kept else None
+            if owner.line.is_accounting:
+                now_ns = int(owner.line.turn_ns)
+                books = parked_books(self._lot_books(), now_ns)
+                if is_kept:
+                    books.begin(owner.identity, PARKED, now_ns, now_ns)
+                else:
+                    books.end(owner.identity, PARKED, now_ns)
+        return is_kept
 
     def note_full(self) -> None:
         """There is no room: this channel waits for whoever holds the most of it."""

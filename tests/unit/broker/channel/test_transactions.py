@@ -6,11 +6,14 @@ import pytest
 from penstock.base.config import RateRow
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import TX_BYTES_MAX, TX_MESSAGES_MAX
+from penstock.broker.admin.views import actor_snapshots
 from penstock.broker.channel.channel import CHANNEL_CLOSE
 from penstock.broker.channel.transactions import ACK, Transaction
 from penstock.broker.queue.classic_actor import ClassicActor
+from penstock.explain.asking import Question, ask_why
 from penstock.protocol import methods as m
 from penstock.protocol.content import Message
+from penstock.telemetry.flight import FlightHistory
 from tests.unit.broker.peer import MS, Bed, Peer, publish
 
 
@@ -246,3 +249,39 @@ def test_a_commit_that_waits_goes_on_when_its_connection_begins_to_consume(
     assert not channel.is_stalled
     actor = bed.actor("q")
     assert int(actor.messages.ready_count() + actor.unacked_count) == 150
+
+
+def held_ns(peer: Peer) -> int:
+    """How long publishes of its connection have waited, by its books."""
+    return actor_snapshots(peer.bed.broker)[peer.connection.identity].parked.blocked_ns
+
+
+@pytest.mark.parametrize("end", ["go on", "channel.close", "hang up"])
+def test_a_commit_that_waits_is_on_record_with_its_connection(end: str) -> None:
+    bed = Bed(rates=(RateRow("queue", "/slow", 1),))
+    peer = bed.connect()
+    peer.call(1, m.QueueDeclare("slow"), m.QueueDeclareOk)
+    peer.call(1, m.TxSelect(), m.TxSelectOk)
+    peer.publish("slow", b"1", b"2", b"3")
+    peer.call(1, m.TxCommit(), m.TxCommitOk)
+    peer.publish("slow", b"4")
+    peer.say(1, m.TxCommit())
+    history = FlightHistory()
+    history.push(bed.clock.monotonic_ns(), actor_snapshots(bed.broker))
+    bed.later(1000 * MS)
+    assert held_ns(peer) == 1000 * MS and peer.heard() == []
+    history.push(bed.clock.monotonic_ns(), actor_snapshots(bed.broker))
+    answer = ask_why(history, Question("publish", "", 1.0))
+    assert answer.explanation["state"] == "throttled"
+    assert "the rate limit of queue /slow   is reached" in answer.text
+    if end == "hang up":
+        peer.hang_up()
+        bed.settle()
+        return
+    if end == "channel.close":
+        peer.say(1, m.ChannelClose(200, "", 0, 0))
+    for _ in range(50):
+        bed.later(100 * MS)
+    assert 1000 * MS <= held_ns(peer) <= 4000 * MS, "until the limit lets it go"
+    assert bed.actor("slow").messages.ready_count() == 4
+    bed.settle()
