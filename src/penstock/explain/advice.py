@@ -236,8 +236,12 @@ def _about_consumer(
     else:
         beside = f"beside {who}" if window.kind == "consumer" else f"on {who}"
     first = f"add consumers {beside}{compared}"
+    unacked = window.numbers.get("unacked", 0.0)
+    if taken == 0 and unacked > 0:
+        whose = f"the consumers of {who}" if window.kind == "queue" else who
+        return (f"let {whose} ack: {amount(unacked)} deliveries have no answer", first)
     then = rate_without_waits(window)
-    if then >= WORTH * taken:
+    if then > 0 and then >= WORTH * taken:
         return (
             f"raise the prefetch from 1 to 20: the next message is then there when it acks, at "
             f"least {rate(then)} instead of {rate(taken)} (pika: basic_qos(prefetch_count=20))",

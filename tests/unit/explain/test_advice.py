@@ -71,6 +71,16 @@ def queue(**numbers: float) -> ActorWindow:
             actor("consumer:c@conn:a", numbers={"prefetch": 2, "unacked": 2}, rates={"acked": 4}),
             ["beside consumer c@a: 4.0/s are acked", "now an ack takes 500 ms"],
         ),
+        (
+            "consumer",
+            actor("consumer:c@conn:a", numbers={"prefetch": 3, "unacked": 3}),
+            ["let consumer c@a ack: 3 deliveries have no answer", "add consumers beside"],
+        ),
+        (
+            "consumer",
+            actor(QUEUE, numbers={"prefetch": 3, "unacked": 6}),
+            ["let the consumers of queue /q ack: 6 deliveries", "add consumers on queue /q"],
+        ),
         ("consumer", actor(QUEUE), ["add consumers on queue /q"]),
         ("consumer", actor("consumers:/q"), ["add consumers on queue /q"]),
         ("credit", actor(QUEUE, (9, 1, 0, 0)), ["raise the credit", "idle 90 %"]),
