@@ -39,6 +39,7 @@ from penstock.telemetry.actor_window import (
     PARKED_MAX,
     PARKED_NS,
     PARKED_ROOM,
+    REFUSED_BY,
     SENT,
     STORED,
     ActorWindow,
@@ -147,7 +148,11 @@ def notes_on(window: ActorWindow) -> tuple[str, ...]:
     """What a queue does that no block says, or what a connection or channel keeps aside, in
     sentences without a subject."""
     if window.kind in ("conn", "chan"):
-        return _parked_notes(window)
+        alarm = window.labels.get(REFUSED_BY, "")
+        if alarm == "" or window.rates.get("published", 0.0) == 0:
+            return _parked_notes(window)
+        why = f"{called(alarm)} is set, and alarm.action is nack"
+        return (f"has its publishes refused with basic.nack: {why}", *_parked_notes(window))
     if window.kind != "queue":
         return ()
     found = []

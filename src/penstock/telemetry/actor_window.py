@@ -82,6 +82,9 @@ PARKED_DISK: Final = "parked_disk:"
 PARKED_FAULT: Final = "parked_fault"
 """In labels: why the disk takes nothing that is parked."""
 
+REFUSED_BY: Final = "refused_by"
+"""In labels: the alarm for which publishes of a connection are answered basic.nack."""
+
 PARKED_NS: Final = "parked_ns:"
 """How long some of them have waited, nanoseconds, by queue."""
 

@@ -17,6 +17,7 @@ from penstock.broker.admin.view_queues import blocked, parked, queue_and_consume
 from penstock.broker.admin.view_store import store_snapshot, stream_store_snapshot
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
+from penstock.broker.connection.alarm_action import ACTION_NACK
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.asking import ACCOUNTING
@@ -25,6 +26,7 @@ from penstock.explain.naming import spark_words
 from penstock.explain.remarks import CONFIRMS
 from penstock.flow.account import Account
 from penstock.flow.rate import Meter
+from penstock.telemetry.actor_window import REFUSED_BY
 from penstock.telemetry.row import row_of
 from penstock.telemetry.snapshots import NO_LABELS, ActorSnapshot, Times
 
@@ -241,6 +243,9 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
         platform = negotiator.client_properties.get("platform")
         if isinstance(platform, str):
             labels["platform"] = platform
+    is_refusing = connection.alarm_action == ACTION_NACK and not connection.is_told_blocked
+    if connection.alarms and is_refusing and confirmed > 0:
+        labels[REFUSED_BY] = next(iter(connection.alarms))
     numbers = {
         "published": float(int(connection.receive_count)),
         "routed": float(published),

@@ -1,10 +1,16 @@
 """An alarm does to a publish what the policy of its queue says, before anything else."""
 
+from typing import cast
+
 import pytest
 
 from penstock.base.policy import Policy
+from penstock.broker.admin.views import actor_snapshots
+from penstock.explain.asking import Question, ask_why
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
+from penstock.telemetry.flight import FlightHistory
+from penstock.telemetry.snapshots import NS_PER_S
 from tests.unit.broker.peer import Bed, Peer, headers_property, publish
 
 
@@ -139,3 +145,31 @@ def test_a_policy_that_comes_during_an_alarm_counts_for_the_next_publish() -> No
     bed.broker.policy_manager.clear("/", "p", True)
     peer.publish("q", b"2")
     peer.one(m.ConnectionBlocked)
+
+
+def noted(bed: Bed, peer: Peer) -> str:
+    """What `why` notes of two publishes within a second."""
+    history = FlightHistory()
+    history.push(bed.clock.monotonic_ns(), actor_snapshots(bed.broker))
+    peer.publish("q", b"1", b"2")
+    bed.later(NS_PER_S)
+    history.push(bed.clock.monotonic_ns(), actor_snapshots(bed.broker))
+    explained = ask_why(history, Question("publish", "", 1.0)).explanation
+    return " ".join(map(str, cast(list[object], explained["notes"])))
+
+
+def test_why_says_who_refuses() -> None:
+    bed = bed_with("nack")
+    peer = confirming(bed, "q")
+    assert noted(bed, peer) == ""
+    bed.broker.set_alarm("memory", "low")
+    assert "refused with basic.nack: the memory alarm is set" in noted(bed, peer)
+    bed.broker.clear_alarm("memory")
+    assert noted(bed, peer) == ""
+
+
+def test_why_does_not_say_so_of_what_is_held() -> None:
+    bed = bed_with("nack", q="block")
+    peer = confirming(bed, "q")
+    bed.broker.set_alarm("memory", "low")
+    assert noted(bed, peer) == ""
