@@ -349,7 +349,7 @@ class Room(HopRoom):
         return None
 
     def _serve(self) -> bool:
-        """Lend what is free. True if nothing was, and something may be taken back soon."""
+        """Lend what is free. True if there is more, or something may be taken back soon."""
         self.round += 1
         free: i64 = self._free()
         if self.gate.deferred and self.gate.is_granting:
@@ -366,7 +366,8 @@ class Room(HopRoom):
             need: i64 = self._need(hop)
             part: i64 = self._part(need)
             if part > free:
-                return is_again
+                # Of what those at the gate have not used it is lent the next time.
+                return is_again or part <= self._free()
             tag: i64 = heappop(self.line)[0]
             is_again = False
             if tag > self.served_tag:

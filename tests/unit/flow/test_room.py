@@ -287,6 +287,20 @@ def test_who_waits_at_the_gate_itself_has_half_of_what_is_free() -> None:
     assert bed.gate.deferred == []
 
 
+def test_what_the_gate_itself_has_half_of_keeps_nobody_waiting_who_has_room() -> None:
+    bed = Bed()
+    for _ in range(6):
+        bed.join(990, 3)
+    while bed.content < MARK:
+        bed.turn()
+    bed.gate.keep(Place(50_000))
+    bed.content -= 2 * 1000 + 500
+    while bed.room.measure(bed.content, bed.mark_bytes):
+        pass
+    assert not bed.room.may_serve(), "or somebody has to be woken for it"
+    assert sum(not one.hop.is_closed for one in bed.senders) == 2
+
+
 @pytest.mark.parametrize("sizes", [(990,), (90, 990)])
 def test_a_sender_is_let_on_once_for_each_time_it_can_hand_something_over(
     sizes: tuple[int, ...],

@@ -102,7 +102,10 @@ class RoomLaws:
                     continue
                 if publisher.next_bytes(lane) > 0 and not lane.is_lined:
                     raise LawBroken(f"{lane.name}: a publish waits for room and is not in line")
-            if room.may_serve():
+            queue_limits = queue.queue_limits
+            is_full = queue_limits is not None and queue_limits.is_full
+            # One that takes nothing looks again when it does.
+            if room.may_serve() and not is_full and queue.may_take():
                 raise LawBroken(f"{queue.identity} sleeps on room that others wait for")
 
 
