@@ -3,10 +3,13 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.demo.cluster_rig import ClusterRig
@@ -143,3 +146,30 @@ def votes(rig: ClusterRig, name: str) -> set[str]:
     """Who does, as node `name` has it."""
     answer = rig.status(name)
     return set() if answer is None else set(answer.voters)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_try_that_is_ended_leaves_no_process_behind(folder: Path, number: int) -> None:
+    if shutil.which("etcd") is None:
+        pytest.skip("there is no etcd")
+    place = folder / "tried"
+    command = ["penstock.cli.main", "cluster", "try", "--keep", str(place)]
+    with subprocess.Popen(
+        ["env", "--default-signal=HUP,TERM", sys.executable, "-u", "-m", *command],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "node c starts" in line:
+                break
+        process.send_signal(number)
+        process.stdout.read()
+    left = [one for one in psutil.process_iter(["cmdline"]) if _names(one, place)]
+    for one in left:
+        one.kill()
+    assert left == []
+
+
+def _names(process: psutil.Process, place: Path) -> bool:
+    return any(str(place) in word for word in process.info["cmdline"] or ())

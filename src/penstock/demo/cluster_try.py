@@ -1,10 +1,13 @@
 """`penstock cluster try`: three nodes, a publisher and a consumer; the leader is killed."""
 
 import shutil
+import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from penstock.base.errors import OperatorError
@@ -14,6 +17,7 @@ from penstock.demo.cluster_rig import ClusterRig
 
 QUEUE: Final = "orders"
 DRAIN_S: Final = 60.0
+_ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
 Say = Callable[[str], None]
 
 
@@ -21,17 +25,41 @@ def run_try(seconds: float, program: str, keep: str, say: Say) -> int:
     """The exit status: 0 when nothing was lost. Raises: OperatorError."""
     folder = _new_folder(keep)
     began = time.monotonic()
-    try:
-        rig = ClusterRig(folder, etcd=program)
+    with _ended_as_by_hand():
         try:
-            return _Try(rig, began, say).run(seconds)
+            rig = ClusterRig(folder, etcd=program)
+            try:
+                return _Try(rig, began, say).run(seconds)
+            finally:
+                rig.close()
+                if keep:
+                    say(f" logs     {folder}")
         finally:
-            rig.close()
-            if keep:
-                say(f" logs     {folder}")
+            if not keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _ended_as_by_hand() -> Iterator[None]:
+    """SIGTERM, and SIGHUP of a terminal that is closed, end it as Ctrl-C does: the nodes, which are
+    in sessions of their own, would stay."""
+    before = {number: signal.getsignal(number) for number in _ENDS}
+    for number, handler in before.items():
+        # What nohup has it ignore it ignores.
+        if handler != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    try:
+        yield
     finally:
-        if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Once: what ends the nodes is not interrupted."""
+    for number in _ENDS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _new_folder(keep: str) -> Path:
