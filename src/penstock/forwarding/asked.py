@@ -169,10 +169,15 @@ class Session:
         at = bisect_left(self.resent, seq)
         return at + 1 if at < len(self.resent) and self.resent[at] == seq else 0
 
-    def unknown(self) -> list[Run]:
-        """All that the broker was given."""
-        count = len(self.resent) + self.end - self.base
-        return [Run(self.reference, 1, count)] if count > 0 else []
+    def unknown(self, oldest: int) -> list[Run]:
+        """What the broker was given of the client's numbers from `oldest` on. Not of those before:
+        a publisher may send more of these in days than a run has room for."""
+        last = len(self.resent) + self.end - self.base
+        if oldest > self.base:
+            first = oldest - self.base + len(self.resent)
+        else:
+            first = bisect_left(self.resent, oldest) + 1
+        return [Run(self.reference, first, last)] if first <= last else []
 
     def is_seen(self, seq: int, seen: Answer) -> bool:
         """Whether the log holds the client's `seq` because of this broker."""

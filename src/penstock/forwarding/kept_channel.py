@@ -491,7 +491,8 @@ class KeptChannel:
 
     def unknown(self) -> list[Run]:
         """Publishes of which nobody knows what became of them."""
-        return [run for session in self.lost_sessions for run in session.unknown()]
+        oldest = next(iter(self.publishes), self.seq + 1)
+        return [run for session in self.lost_sessions for run in session.unknown(oldest)]
 
     def ask_again(self, seen: Answer) -> None:
         """Everything, of a broker that knows nothing of it; then `say_some`. seen: publishes that

@@ -12,6 +12,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.constants import SHUTDOWN_TEXT
 from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table
+from penstock.replication.seen import decode_runs, encode_runs
 from tests.unit.broker.peer import Heard, frame, publish
 from tests.unit.forwarding.relay import QUEUE, Relay
 
@@ -369,3 +370,16 @@ def test_a_frame_has_the_length_that_was_agreed_on(relay: Relay) -> None:
     assert not relay.kept.is_raw
     relay.send(b"\x03\x00\x01" + (agreed + 1).to_bytes(4, "big") + b"x")
     assert relay.one(m.ConnectionClose).reply_code == 501
+
+
+def test_only_what_is_not_confirmed_is_asked_for_however_much_there_was(relay: Relay) -> None:
+    relay.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
+    channel = relay.kept.channels[1]
+    # As after two days of 25,000 a second.
+    channel.seq = 5_000_000_000
+    relay.pace = 0.0
+    relay.publish(QUEUE, b"x", b"y", b"z")
+    relay.kept.lost()
+    (run,) = relay.kept.unknown()
+    assert (run.first, run.last) == (5_000_000_001, 5_000_000_003)
+    assert decode_runs(encode_runs([run])) == [run]
