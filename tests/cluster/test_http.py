@@ -105,6 +105,11 @@ def test_any_node_answers_and_writes_and_goes_on_after_a_failover(
     assert asked(port, "GET", "overview")["cluster_name"] == "penstock"
     running = {one["name"]: one["running"] for one in asked(port, "GET", "nodes")}
     assert running == {name: name in living for name in everybody}
+    singly = {name: asked(port, "GET", f"nodes/{name}")["running"] for name in everybody}
+    assert singly == running
+    gone = f"nodes/penstock@{leader}/memory"
+    assert asked(port, "GET", gone) == {"memory": "not_available"}
+    assert asked(port, "GET", f"auth/attempts/penstock@{leader}") == []
     row = asked(port, "GET", "queues/%2F/mirrored")
     assert set(row["slave_nodes"]) == everybody - {f"penstock@{second}"}
     assert f"penstock@{leader}" not in row["synchronised_slave_nodes"]

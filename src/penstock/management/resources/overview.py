@@ -223,20 +223,30 @@ def _other_node(one: Row) -> Row:
     }
 
 
+def _named(call: Call, node: Row) -> Row | None:
+    """The other node of the cluster that is asked for, None for the one that answers."""
+    name = call.path("name")
+    if name == node["node"]:
+        return None
+    for one in map(_other_node, node["cluster"]["others"]):
+        if one["name"] == name:
+            return one
+    raise not_found()
+
+
 async def one_node(call: Call) -> Response:
     call.visitor.need_monitor()
     node = await call.link.node()
-    if call.path("name") != node["node"]:
-        raise not_found()
-    return call.one(node_row(node))
+    return call.one(_named(call, node) or node_row(node))
 
 
 async def node_memory(call: Call) -> Response:
-    """Where memory is, by what holds it."""
+    """Where memory is, by what holds it. Of other nodes, as of RabbitMQ's that cannot be asked, it
+    is not known."""
     call.visitor.need_monitor()
     node = await call.link.node()
-    if call.path("name") != node["node"]:
-        raise not_found()
+    if _named(call, node) is not None:
+        return json({"memory": "not_available"})
     used = node["machine"]["mem_used"]
     return json({"memory": {"total": {"rss": used, "allocated": used}, "strategy": "rss"}})
 
@@ -261,11 +271,11 @@ async def whoami(call: Call) -> Response:
 
 
 async def attempts(call: Call) -> Response:
-    """Logins of a node, by protocol."""
+    """Logins of a node, by protocol. All are at the one that leads."""
     call.visitor.need_monitor()
     node = await call.link.node()
-    if call.path("name") != node["node"]:
-        raise not_found()
+    if _named(call, node) is not None:
+        return json([])
     failed, opened = node["machine"]["login_failures"], node["counts"]["connections_opened"]
     row = {"protocol": "amqp091", "auth_attempts": failed + opened}
     more = {"auth_attempts_failed": failed, "auth_attempts_succeeded": opened}
