@@ -141,7 +141,8 @@ class Reach:
     """How clients come to whoever leads. private_path: of the socket of this node's own broker;
     seen: which of some publishes are in the log, asked where this node leads; went_on: times that a
     client has gone on with another broker; dropped: publishes that were not sent again then, as the
-    log had them. See MemberNode."""
+    log had them; taken: who leads and has taken a client, tried: who is asked for the first time
+    now. See MemberNode."""
 
     def __init__(
         self,
@@ -156,12 +157,38 @@ class Reach:
         self.seen = seen
         self.went_on = 0
         self.dropped = 0
+        self.taken: Place | None = None
+        self.tried: Place | None = None
+
+    def may_ask(self, place: Place) -> bool:
+        """One client finds out whether there is a broker yet: each attempt is a handshake for the
+        node that is to start it."""
+        return place == self.taken or place != self.tried
 
     async def connect(
         self, place: Place, client: Client, unknown: list[Run]
     ) -> tuple[Upstream, Answer]:
         """A connection to the broker there, and which of `unknown` the log holds.
-        Raises: OSError; EOFError; LinkFault; ValueError."""
+        Raises: OSError; EOFError; LinkFault; ValueError; TimeoutError."""
+        is_first = place != self.taken
+        if is_first:
+            self.tried = place
+        try:
+            found = await self._connected(place, client, unknown)
+        except BaseException:
+            if self.taken == place:
+                self.taken = None
+            raise
+        else:
+            self.taken = place
+            return found
+        finally:
+            if is_first and self.tried == place:
+                self.tried = None
+
+    async def _connected(
+        self, place: Place, client: Client, unknown: list[Run]
+    ) -> tuple[Upstream, Answer]:
         asked = encode_runs(unknown)
         if not place.is_here:
             link, seen = await self.links.forward(place.name, place.address, client, unknown=asked)
@@ -352,7 +379,7 @@ class KeptClient:
         loop = asyncio.get_running_loop()
         while loop.time() < deadline and not self.has_said_all:
             place = self.reach.place()
-            if place is not None:
+            if place is not None and self.reach.may_ask(place):
                 try:
                     unknown = self.kept.unknown()
                     upstream, self.seen = await self.reach.connect(place, self.client, unknown)

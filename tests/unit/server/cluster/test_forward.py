@@ -67,8 +67,11 @@ def test_what_is_no_header_is_refused(data: bytes) -> None:
 class Place:
     """A broker with a private socket, the leader's links, and a follower that forwards to it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clients_max: int = 2) -> None:
         self.folder = folder
+        self.clients_max = clients_max
+        self.is_ready = True
+        self.asked = self.at_once = self.most_at_once = 0
         self.path = str(folder / "private.sock")
         self.private = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.private.setblocking(False)
@@ -87,7 +90,7 @@ class Place:
         self.port = open_socket("127.0.0.1", 0)
         reach = Reach(self.follower.links, self._leader, lambda: self.path, nothing_seen)
         self.forwarder = Forwarder(
-            [(self.port, False)], Config(connections_max=2), reach, LogBook()
+            [(self.port, False)], Config(connections_max=self.clients_max), reach, LogBook()
         )
         self.forwarder.open()
 
@@ -95,6 +98,13 @@ class Place:
         return Where("a", self.address, 1) if self.leads else None
 
     async def _forwarded(self, hello: Hello, link: LinkConnection) -> None:
+        self.asked += 1
+        if not self.is_ready:
+            self.at_once += 1
+            self.most_at_once = max(self.at_once, self.most_at_once)
+            await asyncio.sleep(0.1)
+            self.at_once -= 1
+            raise LinkFault("has no broker yet")
         if not self.leads:
             raise LinkFault("does not lead")
         await deliver(hello, link, self.path)
@@ -141,6 +151,23 @@ async def test_a_client_waits_for_a_leader_and_no_more_than_may_come(tmp_path: P
         assert (await reader.readexactly(1)) == b"\x01"
     for one in (writer, other[1], third[1]):
         one.close()
+    await place.close()
+
+
+async def test_one_client_asks_whether_there_is_a_broker_yet(tmp_path: Path) -> None:
+    place = Place(tmp_path, 20)
+    await place.start()
+    place.is_ready = False
+    clients = [await place.connect() for _ in range(20)]
+    for _, writer in clients:
+        writer.write(HEADER)
+    await until(lambda: place.asked >= 5)
+    assert place.most_at_once == 1
+    place.is_ready = True
+    async with asyncio.timeout(60):
+        for reader, writer in clients:
+            assert (await reader.readexactly(1)) == b"\x01"
+            writer.close()
     await place.close()
 
 
