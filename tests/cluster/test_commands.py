@@ -14,6 +14,7 @@ import pytest
 
 from penstock.demo.cluster_rig import ClusterRig
 from tests.cluster.load import await_true, load
+from tests.conformance.live import free_port
 from tests.patience import until
 
 pytestmark = pytest.mark.slow
@@ -146,6 +147,32 @@ def votes(rig: ClusterRig, name: str) -> set[str]:
     """Who does, as node `name` has it."""
     answer = rig.status(name)
     return set() if answer is None else set(answer.voters)
+
+
+def test_a_log_that_was_rotated_is_let_go_by_the_member_and_its_broker(folder: Path) -> None:
+    if shutil.which("etcd") is None:
+        pytest.skip("there is no etcd")
+    rig = ClusterRig(folder, ("a",), port=free_port)
+    log, rotated = folder / "node.log", folder / "node.log.1"
+    rig.nodes["a"].options = ("--log-file", str(log))
+    try:
+        rig.start_etcd()
+        rig.start("a")
+        rig.await_serving()
+        log.rename(rotated)
+        member = rig.nodes["a"].process
+        assert member is not None
+        member.send_signal(signal.SIGHUP)
+
+        def is_let_go() -> bool:
+            process = psutil.Process(member.pid)
+            both = [process, *process.children(recursive=True)]
+            return all(str(rotated) != file.path for one in both for file in one.open_files())
+
+        await_true(is_let_go, "nobody writes to the log of before")
+        assert log.exists()
+    finally:
+        rig.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

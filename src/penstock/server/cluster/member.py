@@ -47,6 +47,7 @@ from penstock.replication.leading import Leading
 from penstock.replication.member import LEARNER, Member
 from penstock.replication.positions import Position
 from penstock.replication.seen import decode_runs, encode_runs
+from penstock.server.boot.log_lines import LineLog
 from penstock.server.cluster.admission import Self
 from penstock.server.cluster.broker_child import BrokerChild
 from penstock.server.cluster.commit_watch import CommitWatch
@@ -200,7 +201,12 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         return words
 
     def hang_up(self) -> None:
-        """SIGHUP: certificates are read again."""
+        """SIGHUP: the log is opened anew, and certificates are read again."""
+        if isinstance(self.log, LineLog) and self.config.log_file:
+            try:
+                self.log.open(self.config.log_file)
+            except OperatorError as error:
+                self.log.warning(f"SIGHUP: {error}; the log goes on as before")
         if self.forwarder.endpoint is not None:
             try:
                 self.forwarder.endpoint.load()
