@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from penstock.base.config import UserConfig
@@ -511,7 +512,7 @@ class Importer:
             yield 0.0
         for user in self.users:
             self.broker.set_user(user)
-        for what, deed in (*self._rules(), *self._topology()):
+        for what, deed in chain(self._rules(), self._topology()):
             counts[what] += self._done(deed)
             yield 0.0
         return counts
