@@ -23,6 +23,9 @@ NUMBERS: Final = {
     "frame_max": ("frame_bytes_max", 0, 2**31 - 1),
 }
 
+VHOST_BYTES_MAX: Final = 255
+"""A short string of AMQP."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerUrl:
@@ -79,12 +82,19 @@ def parse_url(text: str) -> BrokerUrl:
         raise _not_an_address(text)
     host = parts.netloc.rpartition("@")[2]
     numbers = _numbers(text, parts.query)
+    vhost = _decoded(text, parts.path[1:]) if parts.path else "/"
+    size = len(vhost.encode())
+    if size > VHOST_BYTES_MAX:
+        raise OperatorError(
+            f"{_shown(text)}: the virtual host's name has {size} bytes, and may have "
+            f"{VHOST_BYTES_MAX}"
+        )
     return BrokerUrl(
         host=_decoded(text, _host(host)) or "localhost",
         port=DEFAULT_PORTS[parts.scheme] if port is None else port,
         user="guest" if parts.username is None else _decoded(text, parts.username),
         password="guest" if parts.password is None else _decoded(text, parts.password),
-        vhost=_decoded(text, parts.path[1:]) if parts.path else "/",
+        vhost=vhost,
         tls=parts.scheme == "amqps",
         heartbeat_s=numbers.get("heartbeat_s"),
         connection_timeout_ms=numbers.get("connection_timeout_ms", 10_000),
@@ -118,9 +128,12 @@ def _numbers(text: str, query: str) -> dict[str, int]:
 
 def _decoded(text: str, part: str) -> str:
     try:
-        return unquote(part, errors="strict")
-    except UnicodeDecodeError as error:
-        raise OperatorError(f"{_shown(text)}: percent-encoded bytes are not UTF-8") from error
+        found = unquote(part, errors="strict")
+        # A terminal's bytes that are no UTF-8 come as half characters.
+        found.encode()
+    except UnicodeError as error:
+        raise OperatorError(f"{_shown(text)}: its bytes are not UTF-8") from error
+    return found
 
 
 def _not_an_address(text: str) -> OperatorError:

@@ -16,6 +16,9 @@ from penstock.protocol.values import Table, Value
 
 _UNITS: Final = {"": 1, "b": 1, "k": 1024, "kb": 1024, "m": 1 << 20, "mb": 1 << 20}
 _SIZE: Final = re.compile(r"([0-9]{1,12})(|b|k|kb|m|mb)")
+_INTEGER: Final = re.compile(r"-?[0-9]+")
+_DIGITS_LOOKED_AT: Final = 24
+"""Of a number; one that has as many is too large already."""
 _BODY_BYTES_MAX: Final = 536_870_912
 _MEMBERS: Final = click.IntRange(0, 10_000)
 _COUNT: Final = click.IntRange(0)
@@ -63,12 +66,22 @@ def _arguments(pairs: tuple[str, ...]) -> Table:
         if not equals:
             raise click.UsageError(f"--queue-argument {pair!r} needs the form name=value")
         value: Value = text
-        if text.lstrip("-").isdecimal():
-            value = int(text)
+        if _INTEGER.fullmatch(text):
+            value = _integer(name, text)
         elif text in ("true", "false"):
             value = text == "true"
         table[name] = value
     return table
+
+
+def _integer(name: str, text: str) -> int:
+    value = int(text[:_DIGITS_LOOKED_AT])
+    if not -(1 << 63) <= value < 1 << 63:
+        raise click.UsageError(
+            f"--queue-argument {name[:40]}: {text[:40]} is more than a field of AMQP holds; whole "
+            f"numbers lie in {-(1 << 63)}..{(1 << 63) - 1}"
+        )
+    return value
 
 
 def _queues(

@@ -8,6 +8,8 @@ from itertools import cycle, islice
 from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.base.limits import QUEUES_PER_VHOST
+from penstock.base.policy import NAME_BYTES_MAX
 from penstock.client.errors import ChannelClosedError
 from penstock.client.io_blocking import Channel, Connection
 from penstock.perf.meter import STAMP_BYTES
@@ -70,6 +72,15 @@ class LoadPlan:
             )
         if self.predeclared and self.consumers and not self.queues:
             raise OperatorError("--predeclared needs the names of the queues (--queue)")
+        for option, names in (
+            ("--queue", self.queues),
+            ("--exchange", (self.exchange or "",)),
+            ("--type", (self.exchange_type,)),
+            ("--routing-key", (self.routing_key or "",)),
+            ("--queue-argument", self.queue_arguments),
+        ):
+            for name in names:
+                _check_name(option, name)
 
     def is_counting(self) -> bool:
         """Whether producers have a number of messages to publish, so that loss can be told."""
@@ -81,16 +92,35 @@ class LoadPlan:
         return int(max(by_rate, self.consumer_latency_us * 1000))
 
 
+def _check_name(option: str, name: str) -> None:
+    """Raises: OperatorError for what no method of AMQP can carry as a name."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise OperatorError(f"{option} {name[:40]!r} is no text in UTF-8") from error
+    if size > NAME_BYTES_MAX:
+        raise OperatorError(
+            f"{option} '{name[:40]}…' has {size} bytes; a name in AMQP has at most {NAME_BYTES_MAX}"
+        )
+
+
 def queue_names(pattern: str, first: int, last: int) -> tuple[str, ...]:
     """The queues `pattern % n` for n in first..last, as PerfTest's --queue-pattern.
 
-    Raises: OperatorError when the pattern takes no number or the range is empty.
+    Raises: OperatorError when the pattern takes no number, or the range is empty or names more
+    than QUEUES_PER_VHOST.
     """
     if first > last:
         raise OperatorError(f"queue pattern from {first} to {last} names no queue")
+    most = QUEUES_PER_VHOST.default
+    if last - first >= most:
+        raise OperatorError(
+            f"queue pattern from {first} to {last} names {last - first + 1} queues; a virtual host "
+            f"has at most {most}"
+        )
     try:
         names = tuple(pattern % number for number in range(first, last + 1))
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise OperatorError(f"queue pattern {pattern!r} needs one number, as in perf-%d") from error
     return names
 

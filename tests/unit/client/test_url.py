@@ -53,6 +53,8 @@ def test_an_address_means(text: str, expected: BrokerUrl) -> None:
         ("amqp://host:port", "not an address"),
         ("amqp://host:70000", "not an address"),
         ("amqp://host/%ff", "not UTF-8"),
+        ("amqp://host/\udcff", "not UTF-8"),
+        ("amqp://us\udcffer@host/", "not UTF-8"),
         ("amqp://host?heartbeat=often", "expected a number 0..65535"),
         ("amqp://host?heartbeat=70000", "expected a number 0..65535"),
         ("amqp://host?hartbeat=1", "unknown parameter 'hartbeat'"),

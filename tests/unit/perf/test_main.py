@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from penstock.perf.main import SizeRange, command
+from penstock.perf.main import SizeRange, _arguments, command
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,28 @@ def test_a_size_is_not(text: str) -> None:
         (["-qa", "x-max-length"], "name=value"),
         (["-h", "http://x"], "not an AMQP address"),
         (["-x", "0", "-y", "0"], "nothing to do"),
+        (["-qa", f"x-max-length={1 << 63}"], "9223372036854775808 is more than a field of AMQP"),
+        (["-qa", "x-max-length=" + "9" * 5000], "is more than a field of AMQP"),
+        (["-qa", "n" * 256 + "=1"], "--queue-argument 'nnn"),
+        (["-u", "ü" * 128], "has 256 bytes; a name in AMQP has at most 255"),
+        (["-u", "\udcff"], "is no text in UTF-8"),
+        (["-e", "e" * 256], "--exchange 'eee"),
+        (["-t", "t" * 256], "--type 'ttt"),
+        (["-k", "k" * 256], "--routing-key 'kkk"),
+        (["-qp", "%c", "-qpf", "1114112", "-qpt", "1114112"], "needs one number, as in perf-%d"),
+        (["-qp", "q-%d", "-qpt", "9999999999"], "names 9999999999 queues"),
+        (["-h", "amqp://h/" + "v" * 256], "the virtual host's name has 256 bytes"),
+        (["-h", "amqp://h?heartbeat=" + "9" * 5000], "expected a number 0..65535"),
     ],
 )
 def test_wrong_options_are_explained(options: list[str], words: str) -> None:
     result = CliRunner().invoke(command, options)
-    assert result.exit_code != 0
-    assert words in result.output
+    assert isinstance(result.exception, SystemExit) and result.exit_code != 0
+    assert words in " ".join(result.output.split())
+
+
+def test_what_is_no_number_is_a_text_of_an_argument() -> None:
+    assert _arguments(("a=--5", "b=-5", "c=5x", "d=")) == {"a": "--5", "b": -5, "c": "5x", "d": ""}
 
 
 @pytest.mark.parametrize("options", [["-h"], ["-h", "-x", "2"]], ids=" ".join)
