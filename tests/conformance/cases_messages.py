@@ -5,10 +5,10 @@ Every code and text was recorded from RabbitMQ 3.10.8.
 
 from typing import Final
 
-from pamqp.commands import Basic, Confirm, Queue, Tx
+from pamqp.commands import Basic, Channel, Confirm, Queue, Tx
 
 from tests.conformance.cases import FINE, Case
-from tests.conformance.peer import Step
+from tests.conformance.peer import On, Step
 from tests.conformance.steps import consume, put, q, raw, x
 
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
@@ -101,6 +101,11 @@ CASES: Final = (
         "consume-tag-taken",
         lambda n: [q(n), consume(n, "t"), consume(n, "t")],
         (530, "attempt to reuse consumer tag 't'"),
+    ),
+    Case(
+        "consume-tag-taken-of-no-queue",
+        lambda n: [On(2, Channel.Open()), On(2, q(n)), consume(n, "t"), consume("", "t")],
+        (404, NO_LAST),
     ),
     Case(
         "consume-exclusive-second",

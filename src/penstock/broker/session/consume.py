@@ -95,6 +95,7 @@ class Consuming:
         self.declarations = declarations
 
     def consume(self, channel: Channel, q: m.BasicConsume) -> m.Method | None:
+        name = self.declarations.named(int(channel.number), q.queue, 60, 20)
         tag = q.consumer_tag
         if tag == "":
             tag = self.session.host.fresh_name("amq.ctag-")
@@ -107,10 +108,10 @@ class Consuming:
                 60,
                 20,
             )
-        if q.queue == REPLY_TO_NAME:
+        if name == REPLY_TO_NAME:
             actor = self._reply_queue(channel, q)
         else:
-            actor = self.declarations.readable(int(channel.number), q.queue, 60, 20)
+            actor = self.declarations.readable(int(channel.number), name, 60, 20)
         check_consumer(actor.name, actor.vhost, actor.arguments, q, channel.prefetch)
         is_single = actor.choice is not None and actor.choice.is_single
         if actor.exclusive_consumer is not None or (q.exclusive and (is_single or actor.consumers)):

@@ -221,7 +221,7 @@ class Declarations:
         return actor
 
     def queue_bind(self, number: int, q: m.QueueBind) -> m.Method | None:
-        name = self._named(number, q.queue, 50, 20)
+        name = self.named(number, q.queue, 50, 20)
         key = name if q.routing_key == "" and q.queue == "" else q.routing_key
         self._may_bind(QUEUE, name, q.exchange, key, 50, 20)
         exchange = self._exchange(q.exchange, 50, 20)
@@ -230,7 +230,7 @@ class Declarations:
         return None if q.no_wait else m.QueueBindOk()
 
     def queue_unbind(self, number: int, q: m.QueueUnbind) -> m.Method | None:
-        name = self._named(number, q.queue, 50, 50)
+        name = self.named(number, q.queue, 50, 50)
         key = name if q.routing_key == "" and q.queue == "" else q.routing_key
         self._may_bind(QUEUE, name, q.exchange, key, 50, 50)
         vhost = self.session.vhost
@@ -256,7 +256,7 @@ class Declarations:
         Raises: ChannelFault 405, 403 for the broker's own, or 406 while a condition does not
         hold."""
         vhost = self.session.vhost
-        name = self._named(number, q.queue, 50, 40)
+        name = self.named(number, q.queue, 50, 40)
         self.session.rights.check(CONFIGURE, QUEUE, name, 50, 40)
         actor = self._find(name)
         if actor is None:
@@ -272,7 +272,7 @@ class Declarations:
 
     def readable(self, number: int, name: str, class_id: int, method_id: int) -> QueueActor:
         """As `queue`, if the user may read it. Raises: ChannelFault 403 before anything else."""
-        name = self._named(number, name, class_id, method_id)
+        name = self.named(number, name, class_id, method_id)
         self.session.rights.check(READ, QUEUE, name, class_id, method_id)
         return self.queue(number, name, class_id, method_id)
 
@@ -280,7 +280,7 @@ class Declarations:
         """The queue `name` ("" for the channel's last declared one), not locked by another.
 
         Raises: ChannelFault 404, 405."""
-        name = self._named(number, name, class_id, method_id)
+        name = self.named(number, name, class_id, method_id)
         actor = self._find(name)
         if actor is None:
             raise self._no_queue(name, method_id, class_id)
@@ -307,7 +307,8 @@ class Declarations:
         they can only publish to it, and ask whether it is there."""
         return None if name.startswith(REPLY_PREFIX) else self.session.vhost.queues.get(name)
 
-    def _named(self, number: int, name: str, class_id: int, method_id: int) -> str:
+    def named(self, number: int, name: str, class_id: int, method_id: int) -> str:
+        """`name`, or the channel's last declared queue for "". Raises: ChannelFault 404."""
         if name != "":
             return name
         last = self.last_queue.get(number)
