@@ -392,6 +392,7 @@ class Broker:
         self.limits.vhost_gone(name)
         self.counts.add_vhost(self.vhosts.pop(name))
         self.catalogue.vhost_removed(name)
+        self.transactions.vhost_gone(name)
         self.stores.vhost_gone(name)
 
     def queues_in(self, vhost: str) -> list[QueueActor]:

@@ -244,6 +244,15 @@ class TransactionManager:
                 f"{TRANSACTION_APPS.default} may be: forget one (transaction.forget)"
             )
 
+    def vhost_gone(self, vhost: str) -> None:
+        """It was deleted: another one of that name remembers no batch of its apps."""
+        for home, stage in list(self.stages.values()):
+            if home == vhost and stage.state != COMMITTING:
+                self.drop(stage)
+        marks = self.marks_of(vhost)
+        for app in list(marks.last):
+            marks.forget(app)
+
     def restore(self, vhost: str, store: StoreActor) -> None:
         """Read the marks that `store` has, before anybody connects."""
         marks = self.marks_of(vhost)
@@ -372,7 +381,10 @@ class TransactionManager:
         self._begin(self._complete(commit))
 
     def _complete(self, commit: Commit) -> Steps[None]:
-        self.marks_of(commit.vhost).set(commit.app, AppMark(commit.batch, commit.mark))
+        marks = self.marks_of(commit.vhost)
+        marks.set(commit.app, AppMark(commit.batch, commit.mark))
+        if commit.asked.vhost.is_leaving:
+            marks.forget(commit.app)
         yield from commit.put_in_queues()
         for stage in commit.stages:
             self.drop(stage)

@@ -6,6 +6,7 @@ from penstock.base.limits import (
     TRANSACTION_WAITING,
     TRANSACTIONS_BYTES,
 )
+from penstock.broker.admin import vhosts
 from penstock.broker.transaction.transaction_manager import LOOK_NS, RETRY_NS
 from penstock.protocol import methods as m
 from tests.unit.broker.commit_bed import (
@@ -96,6 +97,41 @@ def test_a_broker_that_keeps_nothing_commits_at_once() -> None:
     assert ask(peer, "commit", app="q", batch=0, ids=[identity])["already"] is True
     assert peer.call(1, m.QueueDeclare("a", passive=True), m.QueueDeclareOk).message_count == 1
     bed.settle()
+
+
+def test_a_virtual_host_that_is_made_anew_remembers_no_batch() -> None:
+    """Or a new query in it would be told of all its batches that they are committed already."""
+    bed = Bed()
+    for _ in range(2):
+        vhosts.add(bed.broker, "shop")
+        peer = bed.connect("admin", vhost="shop")
+        peer.call(1, m.QueueDeclare("a"), m.QueueDeclareOk)
+        assert ask(peer, "last", app="q")["batch"] == -1
+        identities = []
+        for batch in (0, 1):
+            identities.append(ask(peer, "begin", app="q", batch=batch, max_bytes=1000)["id"])
+            peer.publish("a", b"1")
+            ask(peer, "stage", id=identities[-1])
+        assert ask(peer, "commit", app="q", batch=0, ids=identities[:1])["already"] is False
+        vhosts.delete(bed.broker, "shop")
+        bed.run()
+        assert bed.broker.transactions.stages == {}, "nor what was staged in it"
+        assert bed.broker.transactions.reserved_bytes == 0
+
+
+def test_a_commit_that_the_end_of_its_virtual_host_overtakes() -> None:
+    yard = CommitBed()
+    vhosts.add(yard.broker, "shop")
+    peer = yard.connect("admin", vhost="shop")
+    identity = ask(peer, "begin", app="q", batch=3, max_bytes=1000)["id"]
+    peer.publish("a", b"1")
+    ask(peer, "stage", id=identity)
+    peer.say(1, m.RequestAsk("transaction.commit", {"app": "q", "batch": 3, "ids": [identity]}))
+    vhosts.delete(yard.broker, "shop")
+    yard.write()
+    yard.run()
+    assert yard.broker.transactions.under_way == {}
+    assert yard.broker.transactions.marks_of("shop").last == {}
 
 
 def test_rolled_back_is_gone_and_cannot_be_committed() -> None:
