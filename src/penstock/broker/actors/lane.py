@@ -38,6 +38,9 @@ class Answerable:
     def refused(self, messages: list[Message]) -> None:
         """`messages` will never be in the queue: it is gone or it crashed."""
 
+    def receiver_gone(self, lane: "Lane") -> None:
+        """The queue that `lane` leads to was deleted, or has failed."""
+
     def lost(self, sequences: list[int]) -> None:
         """The publishes with these numbers will never be in the queue: they cannot be read."""
 

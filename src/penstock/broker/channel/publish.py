@@ -826,14 +826,15 @@ class Publisher(Answerable):
                 confirms.refuse(sequence)
             self.must_answer()
 
-    def queue_gone(self, actor: QueueActor) -> None:
-        """A queue was deleted: its hop is forgotten; what waits for it may go on. Every channel of
-        the virtual host is told of every queue, so those without a hop to it must cost nothing."""
-        if self.actors.get(actor.name) is not actor:
+    def receiver_gone(self, lane: Lane) -> None:
+        """A queue was deleted: its hop is forgotten; what waits for it may go on."""
+        actor = lane.receiving
+        assert isinstance(actor, QueueActor), "the hops of a channel lead to queues"
+        if self.lanes.get(actor.name) is not lane:
             return
-        self.parking.lane_opened(self.lanes[actor.name])
+        self.parking.lane_opened(lane)
         if self.is_parking:
-            self.lanes[actor.name].sender_gate.observer = NOBODY
+            lane.sender_gate.observer = NOBODY
         del self.lanes[actor.name]
         del self.actors[actor.name]
         self.forget_routes()
@@ -861,11 +862,9 @@ class Publisher(Answerable):
         self.forget_routes()
         if lines:
             parking.lot.node.rests[self.channel] = None
-            self.vhost.listen(self.queue_gone)
 
     def end_rest(self) -> None:
         """All that was parked when the channel ended has gone on."""
-        self.vhost.unlisten(self.queue_gone)
         self.parking.lot.node.rests.pop(self.channel, None)
         for name, lane in self.lanes.items():
             self._unwire(self.actors[name], lane)

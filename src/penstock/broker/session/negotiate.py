@@ -28,7 +28,6 @@ from penstock.broker.connection.phases import (
     PHASE_CLOSING,
     PHASE_OPEN,
 )
-from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import TlsPeer
 from penstock.broker.session.piecewise import ends_with_commit
 from penstock.broker.session.session import Session, SessionHost
@@ -389,7 +388,6 @@ class Negotiator(ConnectionVerbs):
             )
         self.credentials = None
         self.verbs = ChannelVerbs(self.session)
-        vhost.listen(self.queue_gone)
         frame_max = self.tuning.frame_bytes_max or host.context.config.frame_bytes_max
         connection.parser.frame_bytes_max = frame_max
         connection.frame_bytes_max = frame_max
@@ -508,12 +506,6 @@ class Negotiator(ConnectionVerbs):
         now_ns = host.context.clock.monotonic_ns()
         host.refusals.note(host.audit, user, self.peer, vhost, fault, now_ns)
 
-    def queue_gone(self, actor: QueueActor) -> None:
-        """The virtual host has lost a queue: no channel publishes to it any more."""
-        assert self.session is not None, "it listens from then on"
-        for channel in list(self.session.connection.channels.values()):
-            channel.publisher.queue_gone(actor)
-
     # -- closing ---------------------------------------------------------------------------------
 
     def close(self, connection: Connection, fault: PeerError) -> None:
@@ -550,7 +542,6 @@ class Negotiator(ConnectionVerbs):
         connection.notifier.ended()
         session = self.session
         if session is not None:
-            session.vhost.unlisten(self.queue_gone)
             session.vhost.remove_owned(connection.identity)
         self.host.closed(connection)
         self._let_go(connection)

@@ -51,7 +51,6 @@ class VirtualHost:
         "headers_max",
         "hidden_count",
         "is_leaving",
-        "listeners",
         "name",
         "owned",
         "queue_added",
@@ -81,7 +80,6 @@ class VirtualHost:
         self.is_leaving = False
         self.directory = QueueDirectory()
         self.router = Router(self.directory)
-        self.listeners: dict[Callable[[QueueActor], None], None] = {}
         self.exchange_added: Callable[[VirtualHost, Exchange], None] | None = None
         self.queue_added: Callable[[QueueActor], None] | None = None
         self.queue_gone: Callable[[QueueActor], None] | None = None
@@ -230,16 +228,10 @@ class VirtualHost:
             mine.pop(actor.name, None)
             if not mine:
                 del self.owned[actor.owner]
+        lanes = list(actor.lanes)
         actor.finish(is_crash)
         if self.queue_gone is not None:
             self.queue_gone(actor)
-        for listener in list(self.listeners):
-            listener(actor)
+        for lane in lanes:
+            lane.answerable.receiver_gone(lane)
         actor.unlink()
-
-    def listen(self, listener: Callable[[QueueActor], None]) -> None:
-        """Call `listener` for every queue that goes."""
-        self.listeners[listener] = None
-
-    def unlisten(self, listener: Callable[[QueueActor], None]) -> None:
-        self.listeners.pop(listener, None)
