@@ -169,6 +169,7 @@ BOUND: Final = (
             406,
             'Invalid x-match field value <<"some">>; expected all, any, all-with-x, or any-with-x',
         ),
+        method=(50, 20),
     ),
     Case(
         "queue-bind-headers-x-match-number",

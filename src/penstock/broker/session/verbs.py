@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from penstock.base.errors import ChannelFault, ConnectionFault
+from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actors.actor import Errand
 from penstock.broker.actors.cleanup import BATCH
 from penstock.broker.channel.channel import Channel, Verbs
@@ -86,7 +86,13 @@ class ChannelVerbs(Verbs):
         writer = channel.output.writer
         before = len(writer)
         last = self.declarations.last_queue.get(int(channel.number), "")
-        answer = handler(self, channel, method)
+        try:
+            answer = handler(self, channel, method)
+        except PeerError as fault:
+            if fault.class_id == 0:
+                # What an exchange refuses is told without the method that has asked.
+                fault.class_id, fault.method_id = method.CLASS_ID, method.METHOD_ID
+            raise
         if isinstance(method, m.QueueDeclare):
             last = self.declarations.last_queue.get(int(channel.number), "")
         session = self.session
