@@ -240,7 +240,10 @@ class Consuming:
         if q.global_:
             channel.sink.prefetch = q.prefetch_count
             channel.sink.prefetch_bytes = q.prefetch_size
+            # qos-ok first, as in RabbitMQ: it is not to wait behind all that may come now.
+            _send(channel, m.BasicQosOk())
             channel.offer_consumers()
+            return None
         else:
             channel.prefetch = q.prefetch_count
             channel.prefetch_bytes = q.prefetch_size

@@ -56,8 +56,9 @@ def test_global_prefetch_bounds_the_channel_and_does_not_count_basic_get(bed: Be
     peer.say(1, m.BasicAck(0, True))
     assert [one.body for one in peer.heard()] == [b"3", b"4"]
     peer.say(1, m.BasicQos(0, 3, True))
-    heard = peer.heard()
-    assert [one.body for one in heard if one.body] == [b"5"]
+    first, second = peer.heard()
+    assert isinstance(first.method, m.BasicQosOk), "what comes for it may be much"
+    assert second.body == b"5"
 
 
 def test_zero_is_no_bound(bed: Bed) -> None:
