@@ -178,7 +178,7 @@ class Limits:
             raise ConnectionFault(
                 530,
                 f"number of channels opened for user '{user}' has reached the maximum allowed user "
-                f"limit of {limit}",
+                f"limit of ({limit})",
                 20,
                 10,
             )

@@ -74,7 +74,7 @@ def test_channels_of_a_user() -> None:
     assert (close.reply_code, close.reply_text) == (
         530,
         "NOT_ALLOWED - number of channels opened for user 'guest' has reached the maximum allowed "
-        "user limit of 3",
+        "user limit of (3)",
     )
     second.hang_up()
     first.say(3, m.ChannelOpen())
