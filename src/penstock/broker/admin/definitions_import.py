@@ -160,6 +160,8 @@ class Importer:
         self.queues: dict[tuple[str, str], QueuePlan] = {}
         self.bindings: list[BindingPlan] = []
         self.notes: list[str] = []
+        self._queue_counts: Counter[str] = Counter()
+        self._binding_counts: Counter[str] = Counter()
         self._vhosts = set(broker.vhosts)
         self._users = set(broker.access.users)
         self._configured = {one.name for one in broker.config.users}
@@ -411,6 +413,7 @@ class Importer:
             raise fault(place, error.text) from error
         found = self._queue(vhost, name)
         if found is None:
+            self._queue_counts[vhost] += 1
             self.queues[vhost, name] = plan
         elif _traits_of_queue(found) != _traits_of_queue(plan):
             self._pass_over(place, f"queue '{name}' {OTHERWISE}")
@@ -447,11 +450,12 @@ class Importer:
             source.check(Binding(Destination(plan.destination), plan.routing_key, plan.arguments))
         except PeerError as error:
             raise fault(place, error.text) from error
+        self._binding_counts[vhost] += 1
         self.bindings.append(plan)
 
     def _check_counts(self) -> None:
         limited = {name: limits for kind, name, limits in self.limits if kind == VHOST}
-        for name, count in Counter(home for home, _ in self.queues).items():
+        for name, count in self._queue_counts.items():
             vhost = self.broker.vhosts.get(name)
             there = 0 if vhost is None else vhost.counted_queues()
             limit = QUEUES_PER_VHOST.default if vhost is None else vhost.queues_max
@@ -461,7 +465,7 @@ class Importer:
             if isinstance(asked, int) and 0 <= asked < limit:
                 limit = asked
             _check_count("queues", name, there, count, limit)
-        for name, count in Counter(one.vhost for one in self.bindings).items():
+        for name, count in self._binding_counts.items():
             vhost = self.broker.vhosts.get(name)
             # Those that are there already count twice here: a file of half the limit may be large.
             there = 0 if vhost is None else vhost.router.binding_count
@@ -512,6 +516,7 @@ class Importer:
             yield 0.0
         for user in self.users:
             self.broker.set_user(user)
+            yield 0.0
         for what, deed in chain(self._rules(), self._topology()):
             counts[what] += self._done(deed)
             yield 0.0
@@ -531,10 +536,12 @@ class Importer:
     def _topology(self) -> Iterator[tuple[str, Callable[[], object]]]:
         for (vhost, _), exchange in self.exchanges.items():
             yield "exchanges", partial(self._add_exchange, vhost, exchange)
-        for queue in self.queues.values():
-            yield "queues", partial(self._declare, queue)
-        for binding in self.bindings:
-            yield "bindings", partial(self._bind, binding)
+        # What is done is forgotten at once: all of it together would take its time at the end.
+        for key in list(self.queues):
+            yield "queues", partial(self._declare, self.queues.pop(key))
+        self.bindings.reverse()
+        while self.bindings:
+            yield "bindings", partial(self._bind, self.bindings.pop())
 
     def _done(self, deed: Callable[[], object]) -> bool:
         """Do one thing, which may have become impossible since it was checked; False if it has, or
