@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from pyspark.sql.types import (
+    BinaryType,
     IntegerType,
     MapType,
     StringType,
@@ -96,6 +97,9 @@ def test_a_schema_of_other_types_is_refused(penstock_url: str) -> None:
         as_text = StructType([StructField("body", StringType()), *SCHEMA.fields[1:]])
         with pytest.raises(OperatorError, match=r"body string, .*rows from AMQP have body binary"):
             AmqpDataSource(given).reader(as_text)
+        never_null = StructType([StructField("body", BinaryType(), False), *SCHEMA.fields[1:]])
+        with pytest.raises(OperatorError, match=r"body binary not null, .*have body binary, "):
+            AmqpDataSource(given).reader(never_null)
         detailed = {**given, "includeProperties": "true", "includeHeaders": "true"}
         headers = MapType(StringType(), StringType())
         properties = StructType([

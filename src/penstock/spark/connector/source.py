@@ -174,7 +174,10 @@ def shape_of(options: SourceOptions) -> Shape:
 def check_schema(given: StructType, shape: Shape) -> None:
     """Raises: OperatorError when the user gave a `.schema(...)` that is not this source's own."""
     expected = [f"{name} {_short(kind)}" for name, kind in shape.types().items()]
-    columns = [f"{one.name} {_short(one.dataType.simpleString())}" for one in given.fields]
+    columns = [
+        f"{one.name} {_short(one.dataType.simpleString())}{'' if one.nullable else ' not null'}"
+        for one in given.fields
+    ]
     if columns != expected:
         raise OperatorError(
             f"the schema given has the columns {', '.join(columns)}; rows from AMQP have "
