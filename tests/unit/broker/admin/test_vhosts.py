@@ -146,13 +146,13 @@ def test_rules_of_one_that_goes_while_they_are_imported(key: str) -> None:
     """They are passed over with a note, and what comes behind them is done."""
     bed = Bed()
     vhosts.add(bed.broker, "shop")
-    row = {
+    rows: dict[str, dict[str, object]] = {
         "policies": {"name": "short", "pattern": "", "definition": {"max-length": 3}},
         "parameters": {"component": "vhost-limits", "name": "limits", "value": {"max-queues": 3}},
         "permissions": {"user": "guest", "configure": "", "write": "", "read": ""},
         "topic_permissions": {"user": "guest", "exchange": "e", "write": "", "read": ""},
-    }[key]
-    steps = importing(bed.broker, {key: [{**row, "vhost": "shop"}], "queues": QUEUES})
+    }
+    steps = importing(bed.broker, {key: [{**rows[key], "vhost": "shop"}], "queues": QUEUES})
     for _ in range(3):
         next(steps)
     vhosts.delete(bed.broker, "shop")
