@@ -164,6 +164,7 @@ def _topic(key: str, user: str, exchange: str = TOPIC) -> Expected:
 ALL: Final = {CONFIGURE: ".*", WRITE: ".*", READ: ".*"}
 NOTHING: Final = {CONFIGURE: "", WRITE: "", READ: ""}
 ONLY_A: Final = ((TOPIC, "^a\\.", "^a\\."),)
+NO_KEYS: Final = ((TOPIC, "", ""),)
 NAMED: Final = ((TOPIC, "^{vhost}-{username}-x$", ""),)
 
 
@@ -236,7 +237,8 @@ CASES: Final = (
          NAMED),
     # A name is no pattern, whatever its user is called (F101).
     Case("topic.*", (put(TOPIC, "/-topic-y-x"),), ALL, FINE, NAMED),
-    Case("topic-empty", (put(TOPIC, "a"),), ALL, _topic("a", "topic-empty"), ((TOPIC, "", ""),)),
+    Case("topic-empty", (put(TOPIC, "a"),), ALL, _topic("a", "topic-empty"), NO_KEYS),
+    Case("topic-empty-key", (put(TOPIC, ""), bind(QUEUE, TOPIC, "")), ALL, FINE, NO_KEYS),
     Case("topic-carbon-copy", (_carbon_copy("a.b", "b.b"),), ALL, FINE, ONLY_A),
     # Whose a message is.
     Case("user-id-own", (put("", "none", user_id="user-id-own"),),

@@ -3,7 +3,8 @@
     configure   declare and delete            write   publish, bind something to it
     read        consume, get, purge, bind it to something
 
-A pattern is searched for in the name, as in RabbitMQ, and "" is found in none. Patterns of a topic
+A pattern is searched for in the name, as in RabbitMQ, and "" is found in none; of a topic
+permission it is found in the empty key. Patterns of a topic
 exchange, of which most have none, are searched for in routing keys besides; {vhost} and {username}
 stand for the names themselves there, whatever signs are in them (reliability F101).
 Texts are RabbitMQ's. Source: rabbit_access_control, rabbit_auth_backend_internal.
@@ -100,7 +101,8 @@ class Rights:
             if text != EVERYTHING
         }
         self._topics = {
-            (right, exchange): _compiled(_expanded(text, self.vhost, self.user))
+            # In RabbitMQ a pattern of nothing stands for ^$, which is found in a key of nothing.
+            (right, exchange): _compiled(_expanded(text, self.vhost, self.user) or "^$")
             for exchange, topic in topics.items()
             for right, text in ((WRITE, topic.write), (READ, topic.read))
         }
