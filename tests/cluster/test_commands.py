@@ -106,7 +106,12 @@ def test_any_node_is_asked_and_the_leader_answers(rig: ClusterRig) -> None:
 def test_a_node_that_is_forgotten_does_not_come_back(rig: ClusterRig) -> None:
     leader = rig.await_serving()
     gone, left = (name for name in rig.nodes if name != leader)
-    assert "leads: `penstock cluster move` first" in penstock(rig, leader, "forget", leader).stderr
+    said = penstock(rig, leader, "forget", "--force", leader).stderr
+    assert "leads: `penstock cluster move` first" in said
+    for running in (leader, gone):
+        assert (
+            f"node '{running}' runs: stop it first" in penstock(rig, left, "forget", running).stderr
+        )
     rig.stop(gone)
     answer = json.loads(good(rig, leader, "status", "--format", "json"))
     assert sorted(answer["quorum_critical"]) == sorted([leader, left])

@@ -84,7 +84,7 @@ def test_an_etcd_that_is_away_is_not_felt(rig: ClusterRig) -> None:
         assert meanwhile is not None and not meanwhile.is_etcd_reachable
         # A leader that gave up now would have no successor until etcd is back.
         other = next(name for name in rig.nodes if name != leader)
-        for words in (("move", other), ("drain", leader), ("forget", other)):
+        for words in (("move", other), ("drain", leader), ("forget", "--force", other)):
             with pytest.raises(subprocess.CalledProcessError) as refused:
                 command(rig, other, "cluster", *words)
             assert "while etcd does not answer" in str(refused.value.stderr)

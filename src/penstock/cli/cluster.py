@@ -200,8 +200,18 @@ def drain(node: str, path: str) -> None:
 @cluster.command()
 @click.argument("name")
 @of_node
-def forget(name: str, path: str) -> None:
-    """Take NAME out of the cluster for good; its directory may not come back."""
+@click.option("--force", is_flag=True, help="One that runs, too: it ends.")
+def forget(name: str, path: str, force: bool) -> None:
+    """Take NAME out of the cluster for good; its directory may not come back.
+
+    The node is stopped, or lost.
+    """
+    running = [one.name for one in _status(path).nodes if one.is_online]
+    if name in running and not force:
+        raise OperatorError(
+            f"node '{name}' runs: stop it first, or say --force and it ends; what it has stays in "
+            "its directory, which is of no use to this cluster any more"
+        )
     ask(path, {"op": "cluster_forget", "name": name})
     click.echo(f"node {name} is forgotten; to have it back, start it with an empty directory")
 
