@@ -24,7 +24,7 @@ TIMEOUT_S: Final = 60.0
 PAGE_ROWS: Final = 2_000
 """Of listings."""
 EMPTY_S: Final = 0.05
-"""A listing that found nothing in this time is not kept."""
+"""A listing that found nothing in this time is not kept, nor is one of a single object ever."""
 KEPT_MAX: Final = 256
 """Listings that are kept for those who ask again."""
 
@@ -110,7 +110,7 @@ class BrokerLink:
         began, kept = time.monotonic(), self._kept
         items = await self.pages(request, "items")
         took_s = time.monotonic() - began
-        if not items and took_s < EMPTY_S:
+        if not items and ("name" in request or took_s < EMPTY_S):
             # Who waits for an object sees it as soon as it is there, and asking costs little.
             return items
         # A long listing is kept longer, so that the broker spends a small share of its time on it.
