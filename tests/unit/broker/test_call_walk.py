@@ -6,8 +6,8 @@ from bench.call_walk import walk
 from penstock.broker.actors import actor
 from scripts.show_build import is_compiled
 
-FILES_MOST = 42
-JUMPS_MOST = 208
+FILES_MOST = 43
+JUMPS_MOST = 211
 CALLS_IN_BATCH_MOST = 25.0
 STORE_CALLS_IN_BATCH_MOST = 3.0
 """Record, checksum, index, batch, confirm and settlement: what is done for each message by itself

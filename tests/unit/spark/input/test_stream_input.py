@@ -82,7 +82,7 @@ def test_faults_say_what_to_do_and_no_password(tmp_path: Path) -> None:
     asyncio.run(scene())
     with pytest.raises(OperatorError, match="unknown parameter"):
         StreamInput("amqp://localhost?queues=a")
-    with pytest.raises(OperatorError, match=r"u:\*\*\*@\[::1' is not an address: Invalid"):
+    with pytest.raises(OperatorError, match=r"u:\*\*\*@\[::1' is not an address: "):
         StreamInput("amqp://u:p@[::1?passwordEnv=A")
     assert is_address("amqps://h") and not is_address("/events")
 
