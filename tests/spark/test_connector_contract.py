@@ -22,7 +22,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
+from penstock.client.io_blocking import Connection
 from penstock.spark.connector.common import link
+from penstock.spark.connector.common.options import SourceOptions
+from penstock.spark.connector.stream import stream_read
 from tests.patience import until
 from tests.spark.engine import (
     STEPS,
@@ -341,6 +344,32 @@ def test_a_broker_that_does_not_answer_for_a_while_is_waited_for(
             engine.drain(rows=6)
             engine.stop()
             assert sunk(tmp_path / "query") == numbers(6)
+
+
+def test_a_connection_that_dies_before_its_first_channel_is_made_anew(
+    broker_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that is started again, or a proxy before it, takes connections and ends them."""
+    open_one = stream_read._open
+    opened: list[str] = []
+
+    def mortal(options: SourceOptions, name: str) -> Connection:
+        connection = open_one(options, name)
+        opened.append(name)
+        if len(opened) <= 2:
+            cut(connection._socket.fileno())
+        return connection
+
+    monkeypatch.setattr(stream_read, "_open", mortal)
+    for kept in list(stream_read._kept):
+        stream_read._kept.pop(kept).drop()
+    with queue_at(broker_url, {"x-queue-type": "stream"}) as (channel, stream):
+        publish(channel, stream, 0, 5)
+        engine = Engine(tmp_path, earliest(broker_url, stream))
+        engine.drain(rows=5)
+        engine.stop()
+        assert sunk(tmp_path) == numbers(5)
+    assert len(opened) in (1, 3), "where there are no chunks it is opened by another way then"
 
 
 def test_a_beginning_behind_the_end_is_the_options_fault(broker_url: str, tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def read_rows(options: SourceOptions, first: int, stop: int, shape: Shape) -> It
                 )
             yield from read_batches(options, first, stop, shape, _runs, connection)
             return
-        link = ChunkLink(connection)
+        yield from read_chunks(options, first, stop, shape, None, connection=connection)
+        return
     yield from read_chunks(options, first, stop, shape, link)
 
 
@@ -100,13 +101,15 @@ def read_chunks(
     link: ChunkLink | None = None,
     range_of: Callable[[SourceOptions, int, int], Table] = range_of_stream,
     cancelled: str = "",
+    connection: Connection | None = None,
 ) -> Iterator[Any]:
     """The rows first..stop-1 as Arrow batches, as they lie in chunks, over as many connections as
-    it takes. options: `in_worker`; link: one that is open, to begin with; range_of: the arguments
-    that ask for a range; cancelled: what it means when the broker ends that, "" for a stream that
-    was deleted. Raises: as `read_rows`."""
-    link = link or _kept.pop((os.getpid(), options.endpoint), None)
-    pieces = _pieces(options, first, stop, link, range_of, cancelled)
+    it takes. options: `in_worker`; link, or connection: one that is open, to begin with; range_of:
+    the arguments that ask for a range; cancelled: what it means when the broker ends that, "" for a
+    stream that was deleted. Raises: as `read_rows`."""
+    if connection is None:
+        link = link or _kept.pop((os.getpid(), options.endpoint), None)
+    pieces = _pieces(options, first, stop, link, range_of, cancelled, connection)
     yield from BatchMaker(shape).batches(pieces)
 
 
@@ -117,14 +120,20 @@ def _pieces(
     link: ChunkLink | None,
     range_of: Callable[[SourceOptions, int, int], Table] = range_of_stream,
     cancelled: str = "",
+    connection: Connection | None = None,
 ) -> Generator[RowRange, None, None]:
     cancelled = cancelled or f"stream {options.queue!r} was deleted while it was read"
     expected = first
     outage = Outage()
     while expected < stop:
-        if link is None:
-            link = ChunkLink(_open(options, TASKS))
+        if link is None and connection is None:
+            connection = _open(options, TASKS)
         try:
+            if connection is not None:
+                # Whatever becomes of it, it is not tried again.
+                opened, connection = connection, None
+                link = ChunkLink(opened)
+            assert link is not None, "one of both is there"
             link.begin(options.queue, range_of(options, expected, stop), cancelled)
             while expected < stop:
                 chunks = _next(link, options, expected, first, stop)
@@ -134,18 +143,19 @@ def _pieces(
                     if piece is not None:
                         yield piece
             link.end()
-        except ChannelClosedError:
-            link.drop()
-            raise
         except ClientError as error:
+            if link is not None:
+                link.drop()
+            if isinstance(error, ChannelClosedError):
+                raise
             # The connection broke, or had ended since the last range. What was handed over stays.
-            link.drop()
             link = None
             if outage.is_on():
                 outage.wait(error, options.endpoint.reconnect_timeout_ms, options.queue)
             outage.ms()
         except BaseException:
-            link.drop()
+            if link is not None:
+                link.drop()
             raise
     if link is not None:
         _keep(options.endpoint, link)
