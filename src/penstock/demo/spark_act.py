@@ -172,7 +172,7 @@ class SparkAct:
         shop = await self._start("shop", "shop.py", "sell", str(many))
         seen = await self._measure(spark, shop, batches)
         names = dict.fromkeys(connected_from(shop.pid, self._port), SHOP)
-        answer = ask(self._control, {"op": "why", "kind": "publish", "name": SHOP, "window_s": 5.0})
+        answer = ask(self._control, {"op": "why", "kind": "publish", "name": "", "window_s": 5.0})
         kill_ns = time.monotonic_ns()
         await spark.kill_all()
         spark = await self._spark("spark-orders-again")
