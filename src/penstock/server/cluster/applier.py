@@ -66,7 +66,9 @@ def replay(directory: Path, position: PositionFile) -> Stored | None:
     try:
         for epoch, seq, entry in Journal(directory).read(position.count, stored.seq):
             for one in decode(entry):
-                files.apply(one)
+                # All of it is synced at once afterwards, and not once for each record.
+                if one.kind == WRITE:
+                    files.apply(one)
             stored = Stored(epoch, seq, True)
         files.sync_written()
     finally:

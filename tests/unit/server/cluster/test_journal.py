@@ -282,6 +282,24 @@ def test_records_of_a_round_before_and_torn_ones_are_passed_over(tmp_path: Path)
     assert list(Journal(killed).read(base.count, stored.seq)) == records[:1]
 
 
+def test_a_start_syncs_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many records are in the journal."""
+    follower = journaling(tmp_path)
+    killed = tmp_path.parent / f"{tmp_path.name}-killed"
+    shutil.copytree(tmp_path, killed)
+    follower.close()
+    synced: list[str] = []
+    real = os.fdatasync
+
+    def fdatasync(handle: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+        real(handle)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    assert replayed(killed) == Stored(1, IN_A_ROW + 19, True)
+    assert synced == ["1.log", "position"]
+
+
 def test_a_broker_that_wrote_a_position_ends_the_journal(tmp_path: Path) -> None:
     """What a leader's own broker did counts, and not what its node had applied before."""
     follower = journaling(tmp_path)
