@@ -11,7 +11,7 @@ from penstock.base.config import Config
 from penstock.replication.operations import decode
 from penstock.server.cluster import pipe
 from penstock.server.cluster.follower_files import FollowerFiles
-from penstock.server.cluster.spawn import spawn_child
+from penstock.server.machine.spawn import spawn_child
 from tests.conformance.live import free_port
 from tests.patience import PATIENCE_S
 from tests.unit.server.cluster.member_bed import Follower, Member

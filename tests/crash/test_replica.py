@@ -15,7 +15,7 @@ from penstock.replication.operations import decode
 from penstock.server.cluster import pipe
 from penstock.server.cluster.follower_files import FollowerFiles
 from penstock.server.cluster.position import PositionFile, Stored
-from penstock.server.cluster.spawn import spawn_child
+from penstock.server.machine.spawn import spawn_child
 from tests.crash.live import served
 from tests.crash.replica import PERSISTENT, Led, made_of, streamed, taken
 from tests.patience import PATIENCE_S

@@ -41,6 +41,7 @@ from penstock.server.machine.machine import SystemChance
 from penstock.server.machine.password_thread import PasswordThread
 from penstock.server.machine.probe import SystemProbe
 from penstock.server.machine.settle import settle_process
+from penstock.server.net.client_ports import CLIENTS, NO_PORT, TLS_CLIENTS
 from penstock.server.net.listener import Listener, raise_limit
 from penstock.server.net.poller import make_poller
 from penstock.server.net.sockets import SocketShell
@@ -102,11 +103,9 @@ HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 DRAIN_S = 2.0
 RELOADED = "the certificates of TLS were read again, and are shown to new connections"
 NS_PER_MS = 1_000_000
-CLIENTS = "clients"
-TLS_CLIENTS = "tls_clients"
 FORWARDED = "forwarded"
-"""Names of sockets that a node may have from the process that has started it: its ports, and Unix
-sockets where that process hands in clients of other nodes."""
+"""Name of a Unix socket that a node may have from the process that has started it, as it may have
+its ports, see net/client_ports: where that process hands in clients of other nodes."""
 COLLECT_AFTER = 2_000
 """Ended connections, about 20 MB of them, that are worth one full collection."""
 
@@ -137,11 +136,11 @@ class Node:
         self.loop = loop
         self.log = log
         self.clock = SystemClock()
-        around = SystemProbe(config, log, self._run_soon)
-        mark_bytes = memory_mark_bytes(config, around.memory_total_bytes())
+        self.probe = SystemProbe(config, log, self._run_soon)
+        mark_bytes = memory_mark_bytes(config, self.probe.memory_total_bytes())
         self.broker = Broker(config, self.clock, SystemChance(), log, mark_bytes)
         self.broker.node_name = f"penstock@{socket.gethostname()}"
-        self.watch = AlarmWatch(self.broker, around)
+        self.watch = AlarmWatch(self.broker, self.probe)
         offer_alarm_settings(self.broker.settings, self.watch)
         self.passwords = PasswordThread(loop, self._run_soon)
         self.broker.access.work = self.passwords
@@ -216,9 +215,7 @@ class Node:
         """Raises: OperatorError."""
         config = self.config
         if config.port < 0 and not is_tls_wanted(config):
-            raise OperatorError(
-                "port = -1 and no TLS: nobody could connect; give tls_cert, or another port"
-            )
+            raise OperatorError(NO_PORT)
         if is_tls_wanted(config):
             endpoint = TlsEndpoint(config, self.log.warning)
             self.tls_listener = self._listener(config.tls_port, endpoint, TLS_CLIENTS)
@@ -441,7 +438,7 @@ class Node:
         if self.disk_look is not None:
             self.disk_look.cancel()
         self.due_timer.stop()
-        self.watch.around.give_up_reserve()
+        self.probe.give_up_reserve()
         self.flight.close()
         if self.management is not None:
             await self.management.stop()

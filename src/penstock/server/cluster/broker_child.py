@@ -37,7 +37,7 @@ from penstock.server.cluster.pipe import (
     encode_start,
     frame,
 )
-from penstock.server.cluster.spawn import spawn_child
+from penstock.server.machine.spawn import spawn_child
 
 PATIENCE_S: Final = 10.0
 """From the end of its pipe to that of the process."""
