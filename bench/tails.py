@@ -57,6 +57,8 @@ PING: Final = ("-s", "16", "--confirm", "1", "--qprefix", "ping")
 # The load begins before the ping-pong is measured, and ends after it.
 LEAD_S: Final = 0.5
 SMOKE_S: Final = 0.5
+DRAIN_S: Final = 80
+"""For what a minute of a flood has left in the queues: below OVERHEAD_SECONDS_MAX."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,8 @@ def tail_of(program: Path, broker: Broker, load: Workload | None, seconds: float
     with ThreadPoolExecutor(1) as beside:
         other = None
         if load is not None:
-            words = (*load.options, "-w", "0", "-t", str(seconds + 2 * LEAD_S))
+            times = ("-w", "0", "-t", str(seconds + 2 * LEAD_S), "--drain", str(DRAIN_S))
+            words = (*load.options, *times)
             other = beside.submit(result_of, program, broker, words, seconds + 2 * LEAD_S)
         found = result_of(program, broker, ping, seconds + LEAD_S)
         rate = other.result()["got_rate"] if other is not None else 0.0
