@@ -174,6 +174,7 @@ bench: $(RUN)/.stamp
 		--python $(RUN)/bin/python --out $(BENCHED)/system-calls.json; fi
 	$(RUN)/bin/python bench/page.py $(BENCHED)/result.json $(BENCHED)/page.html \
 		$$(find $(BENCHED) -name '*.json' ! -name result.json)
+	$(RUN)/bin/python bench/cores.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/flow_cost.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/flow_live.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/backlog.py --python $(RUN)/bin/python
@@ -187,6 +188,7 @@ bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/run.py --smoke $(BENCH_ARGS)
 	$(RUN)/bin/python bench/feature_costs.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/tails.py --smoke --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/cores.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/flow_cost.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/flow_live.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/backlog.py --smoke --python $(RUN)/bin/python

@@ -46,7 +46,7 @@ static double hpct(hist*h,double p){if(!h->n)return 0;u64 t=(u64)(p*h->n);u64 c=
 static const char*host="127.0.0.1";static int port=5672;
 static int P=1,C=1,Q=1;static u64 size=16;static double warm=1,dur=5;static int persistent=0,durable=0;
 static int confirm_w=0,prefetch=0,ackmulti=0;static double prate=0,crate=0;static int fanout=0;
-static int pids[64],npids=0;static int series=0;static const char*user="guest",*pass="guest";static const char*label="";
+static int pids[64],npids=0;static int series=0;static const char*user="guest",*pass="guest",*vhost="/";static const char*label="";
 static u64 maxmsgs=0;static double drain_s=20;static int keepq=0;static const char*qpfx="pq";static int blockmax=65536;
 static int mixed=0,topic=0,routes=1000;static u32 setn=4096;static u64 seed=1;static u64 smin=16,smax=65536;static int idle=0;static double stall_s=20;static const char*qtype="";
 
@@ -105,7 +105,7 @@ static int conn_open(void){
   mbegin(0,10,11);e32(&E,0);ess(&E,"PLAIN");size_t ul=strlen(user),pl=strlen(pass);e32(&E,ul+pl+2);e8(&E,0);memcpy(E.p+E.n,user,ul);E.n+=ul;e8(&E,0);memcpy(E.p+E.n,pass,pl);E.n+=pl;ess(&E,"en_US");send_expect(fd,10,30);
   u32 bf=g32(eb+6);if(bf&&bf<frame_max)frame_max=bf;
   mbegin(0,10,31);e16(&E,(eb[4]<<8|eb[5])&&(eb[4]<<8|eb[5])<2047?(eb[4]<<8|eb[5]):2047);e32(&E,frame_max);e16(&E,0);mend();wr(fd,mb,E.n);
-  mbegin(0,10,40);ess(&E,"/");ess(&E,"");e8(&E,0);send_expect(fd,10,41);
+  mbegin(0,10,40);ess(&E,vhost);ess(&E,"");e8(&E,0);send_expect(fd,10,41);
   mbegin(1,20,10);ess(&E,"");send_expect(fd,20,11);
   return fd;}
 
@@ -234,7 +234,7 @@ static void conn_in(conn*c){
 
 static void usage(void){puts(
 "loadgen -p PORT --pid BROKERPID [--pid PID ...] [options]     one JSON object on the last line; exit 0, 2 = socket trouble, 3 = closed by the broker\n"
-"  -H host -p port --user u --pass p   the broker (127.0.0.1:5672 guest/guest)\n"
+"  -H host -p port --user u --pass p --vhost v   the broker (127.0.0.1:5672 guest/guest /)\n"
 "  -P n -C n -Q n      publishers, consumers, queues: publisher i -> queue i%Q, consumer j <- queue j%Q\n"
 "  -s bytes            body size, 8 or more (default 16)\n"
 "  -w s -t s           seconds of warm-up (1) and of measuring (5)\n"
@@ -281,7 +281,7 @@ int main(int argc,char**argv){
     else if(A("--confirm"))confirm_w=atoi(argv[++i]);else if(A("--prefetch"))prefetch=atoi(argv[++i]);else if(A("--ackmulti"))ackmulti=atoi(argv[++i]);
     else if(A("--rate"))prate=atof(argv[++i]);else if(A("--crate"))crate=atof(argv[++i]);else if(A("--pid"))pids[npids++]=atoi(argv[++i]);
     else if(A("--label"))label=argv[++i];else if(A("--drain"))drain_s=atof(argv[++i]);else if(A("--qprefix"))qpfx=argv[++i];else if(A("--block"))blockmax=atoi(argv[++i]);
-    else if(A("--queue-type"))qtype=argv[++i];else if(A("--user"))user=argv[++i];else if(A("--pass"))pass=argv[++i];else if(A("--stall"))stall_s=atof(argv[++i]);
+    else if(A("--queue-type"))qtype=argv[++i];else if(A("--user"))user=argv[++i];else if(A("--pass"))pass=argv[++i];else if(A("--vhost"))vhost=argv[++i];else if(A("--stall"))stall_s=atof(argv[++i]);
     else if(A("--routes"))routes=atoi(argv[++i]);else if(A("--set"))setn=atoi(argv[++i]);else if(A("--seed"))seed=atoll(argv[++i]);else if(A("--size-min"))smin=atoll(argv[++i]);else if(A("--size-max"))smax=atoll(argv[++i]);
     else if(A("--idle"))idle=atoi(argv[++i]);else if(!strcmp(a,"--mixed"))mixed=1;else if(!strcmp(a,"--topic"))topic=1;
     else if(!strcmp(a,"--persistent"))persistent=1;else if(!strcmp(a,"--durable"))durable=1;else if(!strcmp(a,"--fanout"))fanout=1;else if(!strcmp(a,"--series"))series=1;else if(!strcmp(a,"--keep"))keepq=1;

@@ -71,7 +71,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
         "admin",
     ),
     "connector": ("common", "sink", "queue", "stream", "lease", HERE),
-    "server": ("machine", "net", "disk", "recorder", "control", "boot", "cluster"),
+    "server": ("machine", "net", "disk", "recorder", "control", "boot", "cluster", "workers"),
     "simulation": ("machine", "cluster", "laws", "world", "scenario", HERE),
     "spark": ("session", "schema", "tables", "input", "blame", "report", "job", HERE),
     "storage": ("layout", "log", "recovery", "check"),

@@ -212,6 +212,7 @@ class Config:
     headers_exchange_values: int = limits.HEADERS_EXCHANGE_VALUES.default
     message_headers: int = limits.MESSAGE_HEADERS.default
     connections_max: int = limits.CONNECTIONS_MAX.default
+    cores: int = limits.CORES.default
     socket_output_high_bytes: int = limits.SOCKET_OUTPUT_HIGH_BYTES.default
     turn_messages: int = limits.TURN_MESSAGES.default
     recorder_events: int = limits.RECORDER_EVENTS.default

@@ -65,6 +65,8 @@ CHANNELS_MAX: Final = Limit(2047, 1, 65_535, "channels per connection", KEY, "pr
     "530 NOT_ALLOWED closes the connection")
 CONNECTIONS_MAX: Final = Limit(20_000, 1, 1_000_000, "connections", KEY, "server/net/listener",
     "the socket is closed at once and counted")
+CORES: Final = Limit(1, 1, 64, "broker processes", KEY, "server/workers/parent",
+    "a start with more is refused; each has virtual hosts of its own")
 HANDSHAKE_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", KEY, "server/boot/node",
     "the socket is closed")
 LOGIN_DELAY_MS: Final = Limit(1000, 0, 8000, "milliseconds", KEY, "broker/session/guessing",

@@ -79,6 +79,12 @@ def ran_as_member(config: Config, in_cluster: dict[str, object]) -> bool:
         if wrong:
             raise OperatorError(wrong)
         return False
+    if config.cores > 1:
+        raise OperatorError(
+            f"--cores {config.cores}: a node of a cluster is one broker; start it without, or "
+            "without --coordinator"
+        )
+    refuse_workers(config)
     if find_spec("etcd3gw") is None:
         raise OperatorError(f"the package etcd3gw cannot be found, which talks to etcd: {INSTALL}")
     from penstock.server.cluster.run_member import serve_member
@@ -87,6 +93,15 @@ def ran_as_member(config: Config, in_cluster: dict[str, object]) -> bool:
     asyncio.run(serve_member(config, _announce))
     click.echo(f"stopped; kept in {config.data_dir}")
     return True
+
+
+def refuse_workers(config: Config) -> None:
+    """Raises: OperatorError where other workers than the first have what would be missing."""
+    from penstock.server.workers.placement import single_fault
+
+    wrong = single_fault(config.data_dir) if config.data_dir else ""
+    if wrong:
+        raise OperatorError(wrong)
 
 
 def with_cluster(config: Config, in_cluster: dict[str, object]) -> Config:

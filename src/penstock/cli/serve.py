@@ -12,10 +12,10 @@ import click
 
 import penstock
 from penstock.base.config import LOG_FORMATS, LOG_LEVELS, Config
-from penstock.base.limits import QUEUE_DEPTH_BYTES
+from penstock.base.limits import CORES, QUEUE_DEPTH_BYTES
 from penstock.broker.actors.syncing import ALWAYS, MODES
 from penstock.broker.session.access import is_loopback
-from penstock.cli.cluster_options import cluster_options, ran_as_member
+from penstock.cli.cluster_options import cluster_options, ran_as_member, refuse_workers
 from penstock.cli.management import management_options
 from penstock.flow.profile import PROFILES
 from penstock.server.boot.config_file import check_places, read_config
@@ -26,10 +26,16 @@ from penstock.server.net.tls_endpoint import NEEDED
 
 if TYPE_CHECKING:
     from penstock.server.boot.node import Node
+    from penstock.server.workers.parent import Parent
 
 NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a restart"
 KEPT = "what is durable or persistent, policies, limits, users"
 DATA_DIR = "penstock-data"
+NAMED_MAX = 8
+_NAKED = (
+    " ! listens on {host} without TLS: passwords and messages can be read on the way; see "
+    "--tls-cert, and --port -1"
+)
 SLOWER = "messages cost about five times as much (docs/install.md)"
 
 
@@ -64,6 +70,12 @@ SLOWER = "messages cost about five times as much (docs/install.md)"
     metavar="[VHOST]",
     help="Flow events as a stream to read, amq.flow.telemetry.  [VHOST: /]",
 )
+@click.option(
+    "--cores",
+    default=None,
+    type=click.IntRange(CORES.lowest, CORES.highest),
+    help="Processes that virtual hosts are spread over.  [default: 1]",
+)
 @click.option("--control", default=None, help="Path of the control socket.")
 @click.option("--log-file", default=None, help="File for the log.  [default: standard error]")
 @click.option("--log-level", default=None, type=click.Choice(LOG_LEVELS), help="[default: info]")
@@ -85,6 +97,7 @@ def serve(
     queue_depth: int | None,
     events: str | None,
     event_stream: str | None,
+    cores: int | None,
     control: str | None,
     log_file: str | None,
     log_level: str | None,
@@ -109,6 +122,7 @@ def serve(
         "queue_depth_bytes": queue_depth,
         "events_dir": events,
         "event_stream": event_stream,
+        "cores": cores,
         "control_socket": control,
         "log_file": log_file,
         "log_level": log_level,
@@ -124,34 +138,81 @@ def serve(
     if ran_as_member(config, in_cluster):
         return
     started = time.monotonic()
-    # The broker, which nobody waits for who asks for help only.
-    from penstock.cli.token_maker import token_maker
-    from penstock.server.boot.node import serve as run_node
+    if config.cores > 1:
+        # The brokers are other processes, which import what they need side by side.
+        from penstock.server.workers.parent import serve_workers
 
-    announce = partial(_announce, config_path, started)
-    asyncio.run(run_node(config, announce, token_maker(config), written))
+        announce_all = partial(_announce_workers, config_path, started)
+        asyncio.run(serve_workers(config, announce_all, written))
+    else:
+        refuse_workers(config)
+        # The broker, which nobody waits for who asks for help only.
+        from penstock.cli.token_maker import token_maker
+        from penstock.server.boot.node import serve as run_node
+
+        announce = partial(_announce, config_path, started)
+        asyncio.run(run_node(config, announce, token_maker(config), written))
     kept = f"kept in {config.data_dir}: {KEPT}" if config.data_dir else "nothing was kept"
     click.echo(f"stopped; {kept}")
 
 
 def _announce(path: str, started: float, node: "Node") -> None:
     """Say what runs, and where. path: of the file with settings; started: monotonic seconds."""
-    python = ".".join(str(part) for part in sys.version_info[:3])
     seconds = max(process_age_s(), time.monotonic() - started)
-    click.echo(
-        f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {build_kind()} · "
-        f"pid {os.getpid()}"
-    )
-    if path:
-        _say_open(path, node.config)
-    if build_kind() != COMPILED:
-        click.echo(f" ! {build_words()}; {SLOWER}")
+    _say_what(path, node.config)
     _say_naked(node)
     _say_kept(node)
     _say_places(node, seconds)
     _say_events(node)
     sys.stdout.flush()
     tell_ready()
+
+
+def _announce_workers(path: str, started: float, parent: "Parent") -> None:
+    """As `_announce`, of several brokers."""
+    seconds = max(process_age_s(), time.monotonic() - started)
+    config = parent.config
+    _say_what(path, config)
+    if not is_loopback(config.host) and config.port >= 0:
+        click.echo(_NAKED.format(host=config.host))
+    if config.data_dir:
+        click.echo(f" ✔ data     {config.data_dir}   keeps {KEPT}")
+    else:
+        click.echo(f" ! {NOT_KEPT}")
+    ready = f"   ready in {seconds:.2f} s"
+    for address in parent.ports.addresses():
+        click.echo(f" ✔ broker   {address}{ready}")
+        ready = ""
+    where = f"--control {parent.path}" if config.control_socket else f"--port {parent.ports.port}"
+    click.echo(f" ✔ control  {parent.path}   penstock why {where}")
+    for one in parent.workers:
+        vhosts = parent.placement.of(one.worker)
+        shown = ", ".join(vhosts[:NAMED_MAX]) or "none yet"
+        more = f" and {len(vhosts) - NAMED_MAX} more" if len(vhosts) > NAMED_MAX else ""
+        click.echo(f" ✔ worker {one.worker} pid {one.pid}   virtual hosts: {shown}{more}")
+    back = parent.restored
+    if any(one.queues + one.exchanges + one.bindings for one in back):
+        click.echo(
+            f" ✔ restored {sum(one.queues for one in back)} queues, "
+            f"{sum(one.exchanges for one in back)} exchanges, "
+            f"{sum(one.bindings for one in back)} bindings, "
+            f"{sum(one.messages for one in back)} messages"
+        )
+    sys.stdout.flush()
+    tell_ready()
+
+
+def _say_what(path: str, config: Config) -> None:
+    """What this is, and what is wrong with the file at `path`, "" for none."""
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    click.echo(
+        f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {build_kind()} · "
+        f"pid {os.getpid()}"
+    )
+    if path:
+        _say_open(path, config)
+    if build_kind() != COMPILED:
+        click.echo(f" ! {build_words()}; {SLOWER}")
 
 
 def _settings(path: str, given: dict[str, object]) -> Config:
@@ -183,10 +244,7 @@ def _say_naked(node: "Node") -> None:
     if is_loopback(config.host):
         return
     if node.listener is not None:
-        click.echo(
-            f" ! listens on {config.host} without TLS: passwords and messages can be read on the "
-            "way; see --tls-cert, and --port -1"
-        )
+        click.echo(_NAKED.format(host=config.host))
     guest = node.broker.access.users.get("guest")
     if guest is not None and guest.is_loopback_only:
         click.echo(" ! guest logs in from this machine only; penstock users add makes others")

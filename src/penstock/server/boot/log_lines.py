@@ -43,7 +43,8 @@ class _Kind:
 class LineLog(Log):
     """stream: where lines go, flushed one by one; clock: wall time; level: the lowest that is
     written; form: of LOG_FORMATS; recent: so many of the newest, which questions are answered
-    from, whatever has become of the stream."""
+    from, whatever has become of the stream; who: begins each text, where several processes write
+    into one log."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class LineLog(Log):
         self.stream = stream
         self.clock = clock
         self.path = ""
+        self.who = ""
         self.recent = RecentLines(recent)
         self._kinds: dict[str, _Kind] = {}
         self.set_up(level, form)
@@ -141,6 +143,7 @@ class LineLog(Log):
         if LOG_LEVELS.index(level) < self.level:
             return
         ms = self.clock.wall_ns() // 1_000_000
+        text = self.who + text
         self.recent.add(ms, LOG_LEVELS.index(level), kind, text)
         shown = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000))
         shown = f"{shown}.{ms % 1000:03d}Z"

@@ -52,7 +52,7 @@ DEFAULTS: Final = MappingProxyType(
 CHANGES: Final = frozenset(
     (
         *("add", "change-password", "clear", "clear-topic", "close", "delete", "import", "pause"),
-        *("release", "resume", "set", "set-tags", "set-topic"),
+        *("release", "resume", "set", "set-tags", "set-topic", "take"),
     )
 )
 """Verbs that the audit log has."""
@@ -67,7 +67,7 @@ LOOKS_S: Final = MappingProxyType(
 )
 """Questions about the last seconds, and about how many unless they say it."""
 STEP_ROWS: Final = 256
-UNSAID: Final = frozenset(("op", "do", "password_hash", "definitions"))
+UNSAID: Final = frozenset(("op", "do", "password_hash", "definitions", "users"))
 
 STATELESS: Final[dict[str, Callable[[Request], Reply]]] = {
     "connections list": connections.listing,
@@ -103,6 +103,8 @@ STATELESS: Final[dict[str, Callable[[Request], Reply]]] = {
     "users delete": users.delete,
     "users change-password": users.change_password,
     "users set-tags": users.set_tags,
+    "users kept": users.kept,
+    "users take": users.take,
     "vhosts list": vhosts.listing,
     "vhosts add": vhosts.add,
     "vhosts delete": vhosts.delete,

@@ -6,6 +6,8 @@ Passwords come hashed: what is asked here never holds one.
 
 from typing import Final
 
+import msgspec
+
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin import users
@@ -75,6 +77,22 @@ def delete(request: Request) -> Steps[dict[str, object]]:
     count = yield from users.delete(request.broker, name)
     request.run_soon()
     return {"said": f"user '{name}' is deleted; connections closed: {count}"}
+
+
+def kept(request: Request) -> Steps[dict[str, object]]:
+    """All users as another worker of this node needs them, with hashes; in steps."""
+    return {"users": (yield from users.kept(request.broker))}
+
+
+def take(request: Request) -> Steps[dict[str, object]]:
+    """Have the `users` of another worker, and no others: how many were changed. In steps."""
+    try:
+        rows = msgspec.convert(request.fields.get("users"), list[users.KeptUser])
+    except msgspec.ValidationError as error:
+        raise OperatorError(f"users take needs the users of another worker: {error}") from error
+    changed = yield from users.take(request.broker, rows)
+    request.run_soon()
+    return {"changed": changed}
 
 
 def permissions(request: Request) -> Steps[PermissionListing]:

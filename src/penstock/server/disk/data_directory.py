@@ -114,7 +114,10 @@ def remove_deleted(directory: Path, names: Iterable[str], files: LocalFiles = LO
 LAYOUT: Final = 1
 CLUSTER: Final = "cluster"
 """What a node of a cluster knows of itself; never copied to another one."""
-OTHERS: Final = frozenset({"lost+found", RESERVE, "lock", CLUSTER})
+WORKERS: Final = "workers"
+PLACES: Final = "workers.json"
+"""Directories of other workers than the first, and who has which virtual host: the parent's."""
+OTHERS: Final = frozenset({"lost+found", RESERVE, "lock", CLUSTER, WORKERS, PLACES})
 """What may lie in a directory that is to become a data directory."""
 READABLE_MAX: Final = 80
 
@@ -146,8 +149,9 @@ class DataDirectory:
             path.mkdir(0o700, parents=True)
             sync_directory(path.parent)
         names = set(os.listdir(path))
-        # A VERSION that was being written when the power went is none, and nobody's.
-        others = sorted(one for one in names - OTHERS if not one.startswith(".VERSION."))
+        # What was being written when the power went is none of them, and nobody's.
+        begun = (".VERSION.", f".{PLACES}.")
+        others = sorted(one for one in names - OTHERS if not one.startswith(begun))
         if "VERSION" not in names and others:
             raise OperatorError(
                 f"{path} is not a data directory of Penstock (it holds {others[0]} and no "

@@ -49,7 +49,8 @@ def memory_total_bytes(group_limit_bytes: int) -> int:
     return min(total, group_limit_bytes) if group_limit_bytes > 0 else total
 
 
-def resident_bytes() -> int:
-    """Resident memory of this process; cheap enough for once a second."""
-    with open("/proc/self/statm", encoding="ascii") as file:
+def resident_bytes(pid: str = "self") -> int:
+    """Resident memory of this process, or of another one; cheap enough for once a second.
+    Raises: OSError."""
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -155,7 +155,8 @@ def _number(path: Path) -> int:
 
 
 class SystemProbe(MachineProbe):
-    """run_soon: have ready actors take their turns."""
+    """run_soon: have ready actors take their turns; others: processes of the same node, whose
+    memory counts as well."""
 
     def __init__(self, config: Config, log: Log, run_soon: Callable[[], None]) -> None:
         # In memory nothing is stored anywhere, and the current directory stands for it.
@@ -167,6 +168,7 @@ class SystemProbe(MachineProbe):
         self.reclaimer = Reclaimer()
         self.reserve = ReserveFile(folder, config.disk_reserve_bytes)
         self.resident_bytes = 0
+        self.others: tuple[int, ...] = ()
 
     def memory_total_bytes(self) -> int:
         return memory_total_bytes(self.group.limit_bytes)
@@ -175,7 +177,12 @@ class SystemProbe(MachineProbe):
         with suppress(OSError):
             # Without a free handle the last value stands.
             self.resident_bytes = resident_bytes()
-        return self.resident_bytes
+        total = self.resident_bytes
+        for pid in self.others:
+            # One may have ended meanwhile.
+            with suppress(OSError):
+                total += resident_bytes(str(pid))
+        return total
 
     def group_bytes(self) -> tuple[int, int]:
         return self.group.used_bytes(), self.group.limit_bytes

@@ -1,0 +1,217 @@
+"""The process above several brokers: it opens the ports, starts and watches them, and has them
+asked for by whoever asks it.
+
+A worker that ends is started again, after FIRST_REST_S and then longer rests; clients of the others
+notice nothing. It has no part in what clients do, so nothing of it is felt by a message.
+"""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from penstock.base.config import Config
+from penstock.base.errors import OperatorError
+from penstock.broker.actors.log import Log
+from penstock.server.boot.log_lines import LineLog, log_of
+from penstock.server.boot.management_child import ManagementChild, is_management_wanted
+from penstock.server.control.control_client import control_path
+from penstock.server.control.control_socket import ControlSocket
+from penstock.server.disk.data_directory import PLACES
+from penstock.server.machine.clock import SystemClock
+from penstock.server.machine.settle import settle_process
+from penstock.server.net.client_ports import ClientPorts
+from penstock.server.net.listener import raise_limit
+from penstock.server.workers.pipe import Ready, Start, Told
+from penstock.server.workers.placement import Placement
+from penstock.server.workers.worker_config import worker_config
+from penstock.server.workers.worker_process import WorkerProcess, shown
+
+FIRST_REST_S: Final = 1.0
+LONGEST_REST_S: Final = 60.0
+CALM_S: Final = 60.0
+"""A worker that has served for so long begins with the first rest again."""
+METADATA: Final = "metadata.sqlite"
+
+
+class Handover:
+    """Socketpairs, one a worker: whoever hands a connection over to it writes into one end, and it
+    reads from the other, also after it was started again."""
+
+    def __init__(self, count: int) -> None:
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(count)]
+        self.read = [first for first, _ in pairs]
+        self.write = [second for _, second in pairs]
+        for sock in (*self.read, *self.write):
+            sock.setblocking(False)
+
+    def handles(self, worker: int) -> tuple[int, ...]:
+        """What that worker inherits."""
+        return (self.read[worker].fileno(), *self.send(worker).values())
+
+    def send(self, worker: int) -> dict[int, int]:
+        return {other: sock.fileno() for other, sock in enumerate(self.write) if other != worker}
+
+    def close(self) -> None:
+        for sock in (*self.read, *self.write):
+            sock.close()
+
+
+class Parent:
+    """reread: the settings as they are written now, None where they are written nowhere."""
+
+    def __init__(
+        self, config: Config, log: Log, reread: Callable[[], Config] | None = None
+    ) -> None:
+        """Raises: OperatorError."""
+        count = config.cores
+        self.log = log
+        self.reread = reread
+        directory = config.data_dir
+        is_single = (
+            bool(directory)
+            and (Path(directory) / METADATA).exists()
+            and not (Path(directory) / PLACES).exists()
+        )
+        self.placement = Placement(count, directory)
+        try:
+            self.placement.settle(config.vhosts, is_single)
+            self.ports = ClientPorts(config)
+        except BaseException:
+            self.placement.close()
+            raise
+        self.config = self.ports.settled(config)
+        self.path = config.control_socket or control_path(self.ports.port)
+        self.handover = Handover(count)
+        self.workers: list[WorkerProcess] = []
+        self.restored: list[Ready] = []
+        self.rests = [FIRST_REST_S] * count
+        self.watching: list[asyncio.Task[None]] = []
+        self.control: ControlSocket | None = None
+        self.management: ManagementChild | None = None
+        self.over = asyncio.Event()
+
+    # -- workers ---------------------------------------------------------------------------------
+
+    def control_of(self, worker: int) -> str:
+        """Path of that worker's own control socket."""
+        whole = Path(self.path)
+        return str(whole.with_name(f"{whole.stem}-worker-{worker}.sock"))
+
+    def _start(self, worker: int) -> WorkerProcess:
+        """Raises: OperatorError."""
+        own = worker_config(self.config, worker, self.placement, self.control_of(worker))
+        start = Start(
+            own,
+            worker,
+            self.ports.inherited(),
+            self.handover.read[worker].fileno(),
+            self.handover.send(worker),
+        )
+        handles = (*self.ports.handles(), *self.handover.handles(worker))
+        return WorkerProcess(start, handles)
+
+    async def start(self) -> None:
+        """Everything serves when it returns. Raises: OperatorError."""
+        for worker in range(self.placement.count):
+            self.workers.append(self._start(worker))
+        for one in self.workers:
+            ready = await one.ready
+            if ready.fault:
+                raise OperatorError(ready.fault)
+            self.restored.append(ready)
+        await self._agree()
+        loop = asyncio.get_running_loop()
+        self.watching = [loop.create_task(self._watch(one)) for one in range(len(self.workers))]
+        self.control = ControlSocket(self.path, self.gather.answer)
+        await self.control.start()
+        if is_management_wanted(self.config):
+            self.management = ManagementChild(self.config, self.path, self.log)
+
+    def tell_all(self) -> None:
+        """Who has which virtual host, and which processes there are."""
+        told = Told(places=self.placement.vhosts(), pids=[one.pid for one in self.workers])
+        for one in self.workers:
+            one.tell(told)
+
+    async def _watch(self, worker: int) -> None:
+        """Start it again whenever it ends."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            code = await self.workers[worker].ended
+            if loop.time() - began >= CALM_S:
+                self.rests[worker] = FIRST_REST_S
+            rest_s = self.rests[worker]
+            self.rests[worker] = min(LONGEST_REST_S, rest_s * 2)
+            self.log.warning(
+                f"worker {worker} has ended ({shown(code)}); it is started again in {rest_s:.0f} s"
+            )
+            await asyncio.sleep(rest_s)
+            try:
+                self.workers[worker] = self._start(worker)
+            except OperatorError as fault:
+                self.log.warning(str(fault))
+                continue
+            ready = await self.workers[worker].ready
+            if ready.fault:
+                self.log.warning(f"worker {worker}: {ready.fault}")
+                continue
+            self.log.info(f"worker {worker} serves again, pid {self.workers[worker].pid}")
+            self.tell_all()
+
+    # -- signals ---------------------------------------------------------------------------------
+
+    def hang_up(self) -> None:
+        """SIGHUP: read the configuration again, have every worker take its part, and open the log
+        anew. A configuration with a fault changes nothing."""
+        try:
+            after = self.config if self.reread is None else self.ports.settled(self.reread())
+            if isinstance(self.log, LineLog):
+                self.log.set_up(after.log_level, after.log_format)
+                self.log.open(after.log_file)
+        except OperatorError as fault:
+            self.log.warning(f"SIGHUP: {fault}; the settings of before stay in force")
+            return
+        self.config = after
+        for number, one in enumerate(self.workers):
+            own = worker_config(after, number, self.placement, self.control_of(number))
+            one.tell(Told(config=own))
+
+    async def stop(self) -> None:
+        """Workers stop in order, side by side."""
+        for task in self.watching:
+            task.cancel()
+        if self.management is not None:
+            await self.management.stop()
+        if self.control is not None:
+            await self.control.close()
+        await asyncio.gather(*(one.stop() for one in self.workers), return_exceptions=True)
+        self.ports.close()
+        self.handover.close()
+        self.placement.close()
+
+
+async def serve_workers(
+    config: Config,
+    announce: Callable[[Parent], None],
+    reread: Callable[[], Config] | None = None,
+) -> None:
+    """Run `config.cores` workers until SIGINT or SIGTERM. Raises: OperatorError."""
+    loop = asyncio.get_running_loop()
+    raise_limit(0)
+    parent = Parent(config, log_of(config, SystemClock()), reread)
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, parent.over.set)
+    loop.add_signal_handler(signal.SIGHUP, parent.hang_up)
+    try:
+        await parent.start()
+        settle_process()
+        announce(parent)
+        if parent.management is not None:
+            parent.management.start()
+        await parent.over.wait()
+    finally:
+        await parent.stop()

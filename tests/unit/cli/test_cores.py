@@ -1,0 +1,202 @@
+"""`penstock serve --cores 2` as a stranger uses it: one port, virtual hosts at two workers."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pika
+import pytest
+
+from penstock.cli.connections import connections
+from penstock.cli.permissions import permissions
+from penstock.cli.queues import queues
+from penstock.cli.status import status
+from penstock.cli.users import users
+from penstock.cli.vhosts import vhosts
+from penstock.server.control.control_client import ask
+from tests.patience import PATIENCE_S, until
+from tests.unit.cli.broker_process import ENVIRONMENT, PENSTOCK, BrokerProcess
+
+DURABLE = pika.BasicProperties(delivery_mode=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """workers: their processes, by number; parent: the process that was started."""
+
+    broker: BrokerProcess
+    workers: dict[int, int]
+    parent: "subprocess.Popen[str]"
+
+    def put(self, vhost: str, queue: str, *bodies: bytes) -> None:
+        """Into a durable queue, confirmed."""
+        with self.broker.connect(vhost) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            channel.queue_declare(queue, durable=True)
+            for body in bodies:
+                channel.basic_publish("", queue, body, DURABLE)
+
+    def take(self, vhost: str, queue: str) -> list[bytes]:
+        """All there is in a queue."""
+        found: list[bytes] = []
+        with self.broker.connect(vhost) as connection:
+            channel = connection.channel()
+            while (one := channel.basic_get(queue, auto_ack=True))[0] is not None:
+                found.append(one[2])
+        return found
+
+    def names(self, question: dict[str, object], rows: str, field: str) -> list[str]:
+        answer = ask(self.broker.control, question)
+        listed = answer[rows]
+        assert isinstance(listed, list)
+        return [row[field] for row in listed]
+
+
+@contextmanager
+def cores(directory: Path, *options: str, count: int = 2) -> Iterator[Cores]:
+    control = str(directory / "control.sock")
+    words = ["serve", "--cores", str(count), "--port", "0", "--control", control, *options]
+    with subprocess.Popen(
+        [*PENSTOCK, *words], stdout=subprocess.PIPE, text=True, encoding="utf-8", env=ENVIRONMENT
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port = 0
+            workers: dict[int, int] = {}
+            while len(workers) < count:
+                line = process.stdout.readline()
+                assert line, "it has ended while it was starting"
+                if found := re.search(r"amqp://127.0.0.1:(\d+)", line):
+                    port = int(found[1])
+                if found := re.search(r"worker (\d+) pid (\d+)", line):
+                    workers[int(found[1])] = int(found[2])
+            yield Cores(BrokerProcess(port, control), workers, process)
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cores]:
+    """Two workers in memory, with a virtual host at each."""
+    with cores(tmp_path_factory.mktemp("cores"), "--memory") as found:
+        assert found.broker.said(vhosts, "add", options=("tenant",)).status == 0
+        yield found
+
+
+def test_clients_of_both_virtual_hosts_come_to_one_port(pair: Cores) -> None:
+    for _ in range(4):
+        # Either worker may accept; both ways are taken.
+        pair.put("/", "here", b"1")
+        pair.put("tenant", "there", b"2", b"3")
+    assert pair.take("/", "here") == [b"1"] * 4
+    assert pair.take("tenant", "there") == [b"2", b"3"] * 4
+
+
+def test_commands_see_one_broker(pair: Cores) -> None:
+    pair.put("/", "one", b"1")
+    pair.put("tenant", "two", b"1", b"2")
+    listed = pair.broker.said(queues, "list")
+    assert listed.status == 0
+    assert re.search(r"one .*\n|two .*\n", listed.out)
+    names = pair.names({"op": "queues", "do": "list"}, "queues", "name")
+    assert {"one", "two"} <= set(names)
+    with pair.broker.connect("/", "at-home"), pair.broker.connect("tenant", "away"):
+        said = pair.broker.said(connections, "list").out
+        assert "at-home" in said and "away" in said
+        told = ask(pair.broker.control, {"op": "status"})
+        counts = told["connections"]
+        assert isinstance(counts, dict) and sum(counts.values()) == 2
+    assert pair.broker.said(status).status == 0
+    assert pair.names({"op": "vhosts", "do": "list"}, "vhosts", "name") == ["/", "tenant"]
+
+
+def test_a_user_is_known_to_both_workers(pair: Cores) -> None:
+    broker = pair.broker
+    added = broker.said(users, "add", options=("app", "secret"))
+    assert added.status == 0, added
+    for vhost in ("/", "tenant"):
+        allowed = broker.said(
+            permissions,
+            "set",
+            options=("app", ".*", ".*", ".*", "--vhost", vhost),
+        )
+        assert allowed.status == 0, allowed
+        login = pika.PlainCredentials("app", "secret")
+        where = pika.ConnectionParameters("127.0.0.1", broker.port, vhost, credentials=login)
+        with pika.BlockingConnection(where) as connection:
+            connection.channel().queue_declare("of-app")
+    assert broker.said(users, "delete", options=("app",)).status == 0
+    for vhost in ("/", "tenant"):
+        where = pika.ConnectionParameters("127.0.0.1", broker.port, vhost, credentials=login)
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+            pika.BlockingConnection(where)
+
+
+def test_why_names_who_waits_at_another_worker(pair: Cores) -> None:
+    pair.put("tenant", "no-reader", b"1")
+    said = pair.broker.said(queues, "show", options=("no-reader", "--vhost", "tenant"))
+    assert said.status == 0 and "no-reader" in said.out
+
+
+def test_a_virtual_host_that_there_is_not_is_refused_as_ever(pair: Cores) -> None:
+    with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match="530"):
+        pair.broker.connect("nowhere")
+
+
+def test_what_is_kept_comes_back_at_its_worker(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with cores(tmp_path, "--data", data) as first:
+        first.broker.said(vhosts, "add", options=("tenant",))
+        first.broker.said(users, "add", options=("app", "secret"))
+        first.put("/", "here", b"1")
+        first.put("tenant", "there", b"2")
+    with cores(tmp_path, "--data", data, count=3) as again:
+        assert again.take("/", "here") == [b"1"]
+        assert again.take("tenant", "there") == [b"2"]
+        assert "app" in again.names({"op": "users", "do": "list"}, "users", "name")
+    alone = subprocess.run(
+        [*PENSTOCK, "serve", "--port", "0", "--data", data],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=ENVIRONMENT,
+    )
+    assert alone.returncode == 2
+    assert "virtual host 'tenant' would be missing: start it with --cores 2" in alone.stderr
+
+
+def test_a_worker_that_is_killed_comes_back_and_others_go_on(tmp_path: Path) -> None:
+    with cores(tmp_path, "--data", str(tmp_path / "data")) as found:
+        found.broker.said(vhosts, "add", options=("tenant",))
+        found.put("tenant", "there", b"kept")
+        with found.broker.connect("/") as connection:
+            channel = connection.channel()
+            channel.queue_declare("here")
+            os.kill(found.workers[1], signal.SIGKILL)
+            until(lambda: _is_open(found, "tenant"), "worker 1 serves again")
+            # Nobody has noticed.
+            channel.basic_publish("", "here", b"1")
+            assert channel.basic_get("here", auto_ack=True)[2] == b"1"
+        assert found.take("tenant", "there") == [b"kept"]
+
+
+def _is_open(found: Cores, vhost: str) -> bool:
+    try:
+        found.broker.connect(vhost).close()
+    except pika.exceptions.AMQPError:
+        return False
+    return True
+
+
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    with cores(tmp_path, "--memory") as found:
+        found.parent.kill()
+        for pid in found.workers.values():
+            until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), f"process {pid} has ended")
