@@ -129,6 +129,12 @@ LINGER_MS: Final = Limit(30_000, 0, 600_000, "milliseconds", KEY, "server/net/li
 LINGERING_SOCKETS: Final = Limit(1024, 1, 65_536,
     "sockets of closed connections whose peers have not closed them", GUARD, "server/net/lingering",
     "the one that has waited longest is closed")
+HANDOVER_BYTES: Final = Limit(1_048_576, 65_536, 16_777_216,
+    "bytes with which a connection goes to another process of the broker", GUARD,
+    "broker/session/handover", "506 RESOURCE_ERROR closes the connection")
+HANDOVERS_WAITING: Final = Limit(1024, 1, 65_536,
+    "connections that wait until another process of the broker takes them", GUARD,
+    "server/net/handover_socket", "the socket is closed and counted")
 OUTPUT_STALL_INTERVALS: Final = Limit(2, 1, 1000,
     "heartbeat intervals in which a socket takes nothing of what waits for it", GUARD,
     "server/net/stall_timeout", "the socket is closed")

@@ -205,6 +205,13 @@ class FrameParser:
             unread += len(self.rest) - self.rest_at
         return int(unread)
 
+    def unread(self) -> bytes:
+        """The same bytes, copied."""
+        parts = [self.buffer[self.offset :], *self.pieces]
+        if self.rest:
+            parts.append(self.rest[self.rest_at :])
+        return b"".join(parts)
+
     def is_cut(self) -> bool:
         """Whether the last thing that was fed is not whole, once all else was looked at."""
         return self.offset < len(self.buffer) or self.wanted > 0

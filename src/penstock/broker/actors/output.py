@@ -134,6 +134,9 @@ class Shell:
     def close_after_output(self) -> None:
         """Close the socket once everything written has been sent."""
 
+    def hand_over(self, worker: int, record: bytes) -> None:
+        """Give the socket to another process once everything written has been sent."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Answering:
@@ -295,8 +298,7 @@ class Output:
         self.settle()
 
     def rest(self) -> None:
-        """Called once a period: a buffer that was not used for a whole one gives its memory back,
-        which for thousands of idle connections is a lot, and costs a busy one nothing."""
+        """Called once a period: a buffer not used for a whole one gives its memory back."""
         if self.is_idle and len(self.writer) == 0:
             self.writer = BytesWriter()
         self.is_idle = True

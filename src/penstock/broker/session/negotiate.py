@@ -9,7 +9,7 @@ from functools import partial
 from sys import intern
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
-from penstock.base.limits import EARLY_METHODS
+from penstock.base.limits import EARLY_METHODS, HANDOVER_BYTES
 from penstock.broker.actors.lane import NOBODY_ASKS, Lane
 from penstock.broker.actors.output import Shell
 from penstock.broker.channel.channel import Channel
@@ -29,6 +29,7 @@ from penstock.broker.connection.phases import (
     PHASE_OPEN,
 )
 from penstock.broker.session.access import TlsPeer
+from penstock.broker.session.handover import NOT_ELSEWHERE, Handover, encode, frames_of
 from penstock.broker.session.piecewise import ends_with_commit
 from penstock.broker.session.session import Session, SessionHost
 from penstock.broker.session.teardown import Teardown
@@ -40,13 +41,14 @@ from penstock.flow.due import Timer
 from penstock.flow.gate import NOBODY, Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
 from penstock.protocol import methods as m
-from penstock.protocol.constants import ACCESS_REFUSED, PROTOCOL_HEADER
+from penstock.protocol.constants import ACCESS_REFUSED, NOT_ALLOWED, PROTOCOL_HEADER
 from penstock.protocol.content import EVENT_ACK, Event
 from penstock.protocol.handshake import (
     GOES_ON,
     Handshake,
     HandshakeAction,
     HandshakeInput,
+    HandshakeStage,
     HeaderVerdict,
     Tuning,
     client_capabilities,
@@ -61,7 +63,7 @@ from penstock.protocol.heartbeat import Heartbeat
 from penstock.protocol.methods.codec import decode_method, method_frame
 from penstock.protocol.replies import channel_close, connection_close
 from penstock.protocol.sasl import EXTERNAL, MECHANISMS, Credentials, login_refused, parse
-from penstock.protocol.values import Table
+from penstock.protocol.values import Table, decode_table, encode_table
 from penstock.telemetry.events import ACTOR_UP
 
 CHANNEL_OPEN = 0x14000A
@@ -105,7 +107,7 @@ class Negotiator(ConnectionVerbs):
     `tls_peer`: what is known by its TLS, None without; `offered`: the ways to log in; `is_known`:
     it has logged in; `delay`: until it is told that it has not, None before that;
     `is_checking`: its password or token, and `deferred` is what it says meanwhile; `token`: with
-    which it has logged in, None for a password;
+    which it has logged in, None for a password; `is_handed`: another process has taken it that far;
     `session`: set once the connection is open; `heartbeat`: once it is tuned; `since_ns`: when the
     peer connected, or when closing began: both have to come to an end (limits.HANDSHAKE_MS)."""
 
@@ -120,6 +122,7 @@ class Negotiator(ConnectionVerbs):
         "heartbeat",
         "host",
         "is_checking",
+        "is_handed",
         "is_known",
         "mechanism",
         "offered",
@@ -147,6 +150,7 @@ class Negotiator(ConnectionVerbs):
         self.peer_host = intern(peer_host)
         self.peer = peer
         self.is_known = False
+        self.is_handed = False
         self.is_checking = False
         self.deferred: list[Event] | None = None
         self.token: TokenSession | None = None
@@ -236,7 +240,8 @@ class Negotiator(ConnectionVerbs):
             self._tuned(connection, method)
         elif action is HandshakeAction.ENTER_VHOST:
             assert isinstance(method, m.ConnectionOpen), "the table says so"
-            self._enter(connection, method)
+            if not self._goes_elsewhere(connection, method, event):
+                self._enter(connection, method)
 
     def _authenticate(self, connection: Connection, method: m.Method) -> None:
         if isinstance(method, m.ConnectionStartOk):
@@ -259,31 +264,33 @@ class Negotiator(ConnectionVerbs):
         self.is_checking = True
         tokens = self.host.tokens
         if tokens is not None and not credentials.is_certified and is_token(credentials.password):
-            judged = partial(self._judged_token, connection, credentials.user)
+            judged = partial(self._judged_token, connection, credentials)
             tokens.check(credentials.password, judged)
         else:
             passed = partial(self._judged, connection, credentials)
             self.host.access.judge(credentials, self.peer_host, passed)
 
     def _judged_token(
-        self, connection: Connection, claimed: str, found: TokenUser | TokenFault
+        self, connection: Connection, claimed: Credentials, found: TokenUser | TokenFault
     ) -> None:
         """The token was checked."""
         if connection.phase >= PHASE_CLOSING:
             return
         if isinstance(found, TokenFault):
-            refusal = f"user '{claimed}': the token is refused: {found}"
-            self._judged(connection, Credentials(claimed, ""), refusal)
+            refusal = f"user '{claimed.user}': the token is refused: {found}"
+            self._judged(connection, Credentials(claimed.user, ""), refusal)
             return
         refusal = self.host.access.check_place(found.name, self.peer_host)
         if refusal == "":
             self.token = TokenSession(self.host, connection, found)
-        self._judged(connection, Credentials(found.name, ""), refusal)
+        # The token is kept until it is known which process the client is for.
+        self._judged(connection, Credentials(found.name, claimed.password), refusal)
 
     def _judged(self, connection: Connection, credentials: Credentials, refusal: str) -> None:
         """It was checked, "" if it is right. What came meanwhile follows."""
         self.is_checking = False
-        deferred, self.deferred = self.deferred, None
+        if refusal != "" or connection.phase >= PHASE_CLOSING:
+            self.deferred = None
         if connection.phase >= PHASE_CLOSING:
             return
         if refusal != "":
@@ -291,10 +298,11 @@ class Negotiator(ConnectionVerbs):
             return
         self._admit(connection, credentials)
         try:
-            for event in deferred or ():
-                connection.hear(event)
+            while self.deferred:
+                connection.hear(self.deferred.pop(0))
         except PeerError as fault:
             connection.fail(fault)
+        self.deferred = None
 
     def _defer(self, event: Event) -> None:
         """It waits until the login was answered. Raises: ConnectionFault 504 for too many."""
@@ -350,9 +358,12 @@ class Negotiator(ConnectionVerbs):
             Tuning(config.channels_max, config.frame_bytes_max, config.heartbeat_s),
             tuning_of(method),
         )
-        self.tuning = shared_tuning(agreed)
-        self.heartbeat = Heartbeat(agreed.heartbeat_s, connection.line.clock.monotonic_ns())
-        connection.shell.tuned(self.tuning.heartbeat_s)
+        self._agreed(connection, agreed)
+
+    def _agreed(self, connection: Connection, tuning: Tuning) -> None:
+        self.tuning = shared_tuning(tuning)
+        self.heartbeat = Heartbeat(tuning.heartbeat_s, connection.line.clock.monotonic_ns())
+        connection.shell.tuned(tuning.heartbeat_s)
 
     def _enter(self, connection: Connection, method: m.ConnectionOpen) -> None:
         host = self.host
@@ -396,6 +407,99 @@ class Negotiator(ConnectionVerbs):
         host.opened(connection)
         if token is not None:
             token.opened(self.verbs)
+
+    # -- other processes -------------------------------------------------------------------------
+
+    def _goes_elsewhere(
+        self, connection: Connection, method: m.ConnectionOpen, event: Event
+    ) -> bool:
+        """Whether another process has the virtual host, so that the connection is handed over; it
+        ends here without a word. event: `method` as it came. Raises: ConnectionFault 504, 506."""
+        elsewhere = self.host.elsewhere
+        if elsewhere is None or self.is_handed:
+            return False
+        worker = elsewhere.worker_of(method.virtual_host)
+        if worker == NOT_ELSEWHERE:
+            return False
+        parser = connection.parser
+        if parser.assemblies:
+            raise ConnectionFault(504, "expected 'channel.open'", 60, 40)
+        waiting = self.deferred or []
+        record = encode(self._record(frames_of([event, *waiting]) + parser.unread()))
+        if len(record) > HANDOVER_BYTES.default:
+            raise ConnectionFault(
+                506,
+                f"{len(record)} bytes were sent before and with connection.open, more than the "
+                f"{HANDOVER_BYTES.default} that are kept; wait for connection.open-ok",
+            )
+        waiting.clear()
+        parser.forget()
+        self.since_ns = connection.line.clock.monotonic_ns()
+        connection.shell.hand_over(worker, record)
+        return True
+
+    def _record(self, said: bytes) -> Handover:
+        """Raises: ConnectionFault 502."""
+        credentials, tuning = self.credentials, self.tuning
+        assert credentials is not None, "authentication comes before tuning"
+        try:
+            properties = encode_table(self.client_properties)
+        except ValueError as fault:
+            raise ConnectionFault(502, f"client-properties: {fault}") from fault
+        return Handover(
+            self.peer_host,
+            # Unlike a port, a number behind it says nothing in another process.
+            self.peer.partition("#")[0],
+            self.tls_peer,
+            self.mechanism,
+            credentials.user,
+            credentials.is_certified,
+            "" if self.token is None else credentials.password,
+            properties,
+            tuple(self.capabilities),
+            tuning.channel_max,
+            tuning.frame_bytes_max,
+            tuning.heartbeat_s,
+            said,
+        )
+
+    def go_on(
+        self, connection: Connection, record: Handover, found: TokenUser | TokenFault | None
+    ) -> None:
+        """Another process has agreed with the client on all that comes before connection.open.
+        found: what the token of `record` says now, None without one."""
+        self.host.guessing.known(self.peer_host)
+        self.is_known = self.is_handed = True
+        self.mechanism = intern(record.mechanism)
+        self.credentials = Credentials(record.user, "", record.is_certified)
+        self.capabilities = shared(CAPABILITIES_ASKED.intersection(record.capabilities))
+        connection.move(GREETED)
+        self.handshake.stage = HandshakeStage.TUNED
+        self._agreed(
+            connection, Tuning(record.channel_max, record.frame_bytes_max, record.heartbeat_s)
+        )
+        try:
+            table, _ = decode_table(record.client_properties, 0, len(record.client_properties))
+            self.client_properties = table or NO_PROPERTIES
+            self._take_token(connection, record.user, found)
+        except ConnectionFault as fault:
+            connection.fail(fault)
+            return
+        connection.receive(record.said)
+
+    def _take_token(
+        self, connection: Connection, user: str, found: TokenUser | TokenFault | None
+    ) -> None:
+        """Raises: ConnectionFault 530."""
+        if isinstance(found, TokenUser) and found.name != user:
+            found = TokenFault(f"it is of user '{found.name}'")
+        if isinstance(found, TokenFault):
+            self.host.context.log.warning(
+                f"{self.peer}: user '{user}': the token is refused: {found}"
+            )
+            raise ConnectionFault(NOT_ALLOWED, f"access refused for user '{user}'", 10, 40)
+        if found is not None:
+            self.token = TokenSession(self.host, connection, found)
 
     # -- channels --------------------------------------------------------------------------------
 

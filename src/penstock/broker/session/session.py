@@ -14,6 +14,7 @@ from penstock.broker.session.access import Access
 from penstock.broker.session.audit import Audit, Refusals
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.session.guessing import Guessing
+from penstock.broker.session.handover import Elsewhere
 from penstock.broker.session.node_counts import NodeCounts
 from penstock.broker.session.permissions import Permissions
 from penstock.broker.session.tokens import TokenChecker
@@ -32,7 +33,8 @@ class SessionHost:
     properties: the server-properties of connection.start; make_queue: of a virtual host, by name,
     durable, auto_delete, owner and arguments; exchange_made: called before a declared exchange
     takes its first message; opened, closed: called for every connection; alarm_reason: the text of
-    connection.blocked; tokens: who verifies those that clients log in with, None where they cannot.
+    connection.blocked; tokens: who verifies those that clients log in with, None where they cannot;
+    elsewhere: the virtual hosts that other processes have, None for a broker alone.
     """
 
     context: Context
@@ -54,6 +56,7 @@ class SessionHost:
     refusals: Refusals
     counts: NodeCounts
     tokens: TokenChecker | None = None
+    elsewhere: Elsewhere | None = None
 
     def fresh_name(self, prefix: str) -> str:
         """A fresh name: `prefix` and 22 random characters."""

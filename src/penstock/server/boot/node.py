@@ -5,7 +5,7 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
@@ -42,6 +42,7 @@ from penstock.server.machine.password_thread import PasswordThread
 from penstock.server.machine.probe import SystemProbe
 from penstock.server.machine.settle import settle_process
 from penstock.server.net.client_ports import CLIENTS, NO_PORT, TLS_CLIENTS
+from penstock.server.net.handover_socket import HandoverSocket
 from penstock.server.net.listener import Listener, raise_limit
 from penstock.server.net.poller import make_poller
 from penstock.server.net.sockets import SocketShell
@@ -119,7 +120,8 @@ MakeTokens = Callable[
 class Node:
     """Owner of everything a running broker has open. make_tokens: None where clients log in by
     passwords and certificates only; files: who changes what is in its data directory;
-    inherited: descriptors that were handed down with the process, by name."""
+    inherited: descriptors that were handed down with the process, by name; handover: None where it
+    is alone, see `join`."""
 
     def __init__(
         self,
@@ -156,6 +158,7 @@ class Node:
         self.listener: Listener | None = None
         self.tls_listener: Listener | None = None
         self.private: list[Listener] = []
+        self.handover: HandoverSocket | None = None
         self.control: ControlSocket | None = None
         self.management: ManagementChild | None = None
         self.events: EventWriters | None = None
@@ -210,6 +213,21 @@ class Node:
             self._every(FILE_S, self.events.file.write)
         if self.events.feed is not None:
             self._every(FEED_S, self.feed)
+        if self.handover is not None:
+            self.handover.listen(self.listeners[0])
+
+    def join(
+        self,
+        receive: socket.socket,
+        send: Mapping[int, socket.socket],
+        worker_of: Callable[[str], int],
+    ) -> None:
+        """It is one of several processes of a broker, which hand connections to each other by the
+        virtual host they are for. Before `start`. receive, send, worker_of: see HandoverSocket."""
+        self.handover = HandoverSocket(
+            self.loop, self.broker, self.poller, receive, send, worker_of
+        )
+        self.broker.host.elsewhere = self.handover
 
     def _listen(self) -> None:
         """Raises: OperatorError."""
@@ -444,6 +462,8 @@ class Node:
             await self.management.stop()
         for listener in self._every_listener():
             listener.stop_accepting()
+        if self.handover is not None:
+            self.handover.stop()
         farewell = method_frame(0, ConnectionClose(320, SHUTDOWN_TEXT, 0, 0))
         for connection in list(self.broker.connections.values()):
             if connection.phase == PHASE_OPEN:
@@ -451,8 +471,10 @@ class Node:
                 connection.output.mark()
                 connection.shell.close_after_output()
         end = time.monotonic() + DRAIN_S
-        while self.broker.connections and time.monotonic() < end:
+        while self._has_clients() and time.monotonic() < end:
             await asyncio.sleep(0.01)
+        if self.handover is not None:
+            self.handover.close()
         for listener in self._every_listener():
             listener.close()
         self.passwords.close()
@@ -469,6 +491,11 @@ class Node:
             lost = self.keeping.close()
             if lost > 0:
                 self.log.warning(f"{lost} changes to queues, exchanges and bindings are not kept")
+
+    def _has_clients(self) -> bool:
+        """Also those that another process serves, whose last words pass through this one."""
+        is_relaying = self.handover is not None and bool(self.handover.relays)
+        return bool(self.broker.connections) or is_relaying
 
 
 def _shell_of(connection: Connection) -> SocketShell:

@@ -9,6 +9,7 @@ import asyncio
 import errno
 import resource
 import socket
+from functools import partial
 from typing import Final
 
 import psutil
@@ -17,6 +18,9 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import HANDLES_KEPT
 from penstock.broker.broker import Broker
 from penstock.broker.session.access import TlsPeer, operator
+from penstock.broker.session.handover import Handover
+from penstock.broker.session.negotiate import Negotiator
+from penstock.broker.session.tokens import TokenFault, TokenUser
 from penstock.server.net.handshakes import Handshakes
 from penstock.server.net.lingering import Lingering
 from penstock.server.net.poller import Poller
@@ -68,7 +72,7 @@ class Listener:
     """One listening socket and the shells of its clients. endpoint: of TLS, None without;
     handshakes: those under way, None without TLS; lingering: the sockets of those that
     ended; proxied: of a private Unix socket, where each first says for which client it is; refused:
-    closed at a bound;
+    closed at a bound; checking: handed over by another process, while their tokens are looked at;
     handles_end: of sockets for clients, -1 for none, see open_files; quiet_until: loop time before
     which it is not said again that handles are scarce."""
 
@@ -96,6 +100,7 @@ class Listener:
             self.port = int(self.sock.getsockname()[1])
         self.shells: set[SocketShell] = set()
         self.lingering = Lingering(loop, broker.config.linger_ms)
+        self.checking: set[socket.socket] = set()
         self.refused = 0
         self.handles_end = end_for_clients()
         self.quiet_until = 0.0
@@ -122,26 +127,34 @@ class Listener:
                     self.loop.remove_reader(self.sock)
                     self.loop.call_later(BACK_OFF_S, self._again)
                 return
-            if len(self.broker.connections) >= self.broker.config.connections_max:
-                self.refused += 1
-                sock.close()
+            there = self._let_in(sock)
+            if there is None:
                 continue
-            if self._is_beyond(sock) and self.lingering.give_up_one():
-                # The number that became free is the smallest there is.
-                high, sock = sock, sock.dup()
-                high.close()
-            if self._is_beyond(sock):
-                self.refused += 1
-                sock.close()
-                self._say(
-                    f"a connection was refused: {self.handles_end} files are open, and the rest "
-                    f"of those the process may have is for the disk; {RAISE}"
-                )
-                continue
+            sock = there
             if self.proxied is not None:
                 self.proxied.take(sock)
             else:
                 self._arrived(sock, str(address[0]), int(address[1]))
+
+    def _let_in(self, sock: socket.socket) -> socket.socket | None:
+        """`sock`, which may have another number then; None, and it is closed, at a bound."""
+        if len(self.broker.connections) >= self.broker.config.connections_max:
+            self.refused += 1
+            sock.close()
+            return None
+        if self.is_beyond(sock) and self.lingering.give_up_one():
+            # The number that became free is the smallest there is.
+            high, sock = sock, sock.dup()
+            high.close()
+        if self.is_beyond(sock):
+            self.refused += 1
+            sock.close()
+            self._say(
+                f"a connection was refused: {self.handles_end} files are open, and the rest "
+                f"of those the process may have is for the disk; {RAISE}"
+            )
+            return None
+        return sock
 
     def _arrived(
         self, sock: socket.socket, host: str, port: int, tls_peer: TlsPeer | None = None
@@ -158,7 +171,8 @@ class Listener:
         """Another process of this user has a client, whose TLS, if any, ends there."""
         self._arrived(sock, header.host, header.port, header.tls)
 
-    def _is_beyond(self, sock: socket.socket) -> bool:
+    def is_beyond(self, sock: socket.socket) -> bool:
+        """Whether the number of `sock` is one that is kept for the disk."""
         return 0 <= self.handles_end <= sock.fileno()
 
     def _say(self, what: str) -> None:
@@ -172,6 +186,40 @@ class Listener:
         """Serve an operator whose socket came in elsewhere, without TLS. name: of the user."""
         sock.setblocking(False)
         self._serve(sock, "", 0, None, operator(name))
+
+    def take_over(self, sock: socket.socket, record: Handover) -> None:
+        """Serve a client that another process has accepted and logged in. sock: its own, or what
+        its TLS is relayed over."""
+        there = self._let_in(sock)
+        if there is None:
+            return
+        there.setblocking(False)
+        tokens = self.broker.host.tokens
+        if record.token == "":
+            self._go_on(there, record, None)
+        elif tokens is None:
+            self._go_on(there, record, TokenFault("this process verifies none"))
+        else:
+            # Nothing is read meanwhile.
+            self.checking.add(there)
+            tokens.check(record.token, partial(self._checked, there, record))
+
+    def _checked(
+        self, sock: socket.socket, record: Handover, found: TokenUser | TokenFault
+    ) -> None:
+        if sock in self.checking:
+            self.checking.discard(sock)
+            self._go_on(sock, record, found)
+
+    def _go_on(
+        self, sock: socket.socket, record: Handover, found: TokenUser | TokenFault | None
+    ) -> None:
+        shell = self._shell(sock, record.peer_host, record.peer, None, record.tls_peer)
+        negotiator = shell.connection.verbs
+        assert isinstance(negotiator, Negotiator), "the broker makes these"
+        shell.received_bytes = len(record.said)
+        negotiator.go_on(shell.connection, record, found)
+        self.poller.request()
 
     def _again(self) -> None:
         if self.sock.fileno() >= 0:
@@ -210,12 +258,23 @@ class Listener:
         tls_peer: TlsPeer | None,
     ) -> SocketShell:
         shown = f"[{host}]" if ":" in host else host
+        peer = f"{shown}:{port}" if host else "control"
+        return self._shell(sock, host, peer, tls, tls_peer)
+
+    def _shell(
+        self,
+        sock: socket.socket,
+        host: str,
+        peer: str,
+        tls: TlsSession | None,
+        tls_peer: TlsPeer | None,
+    ) -> SocketShell:
         return SocketShell(
             self.broker,
             self.poller,
             sock,
             host,
-            f"{shown}:{port}" if host else "control",
+            peer,
             self.shells,
             self.lingering,
             tls,
@@ -236,6 +295,9 @@ class Listener:
             self.proxied.close()
         for shell in list(self.shells):
             shell.close()
+        for sock in self.checking:
+            sock.close()
+        self.checking.clear()
         self.shells.clear()
         self.lingering.close()
 

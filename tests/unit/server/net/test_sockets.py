@@ -8,7 +8,7 @@ from pathlib import Path
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
 from penstock.server.boot.node import Node
-from penstock.server.net.sockets import SocketOutput
+from penstock.server.net.socket_output import SocketOutput
 from tests.unit.server.wire import Wire, running, until
 
 BODY = bytes(range(250)) * 48_000
