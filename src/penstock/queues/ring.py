@@ -5,7 +5,7 @@ of a list is cut off when it is more than half of it. That moves what is left, a
 million it takes 60 ms, in which nobody else is served; so a long ring is a row of lists of about
 BLOCK messages, and only the last of them grows. While hardly anything is taken, what lies between
 the first and the last list is packed: an object for each message would be two fifths of what a
-small one takes.
+small one takes. The garbage collector does not look at these lists (base/untracked).
 """
 
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import i64, u8
 
 from penstock.base.cause import Cause
+from penstock.base.untracked import untracked
 from penstock.base.wire import BytesWriter, read_i32_be
 from penstock.protocol.content import UNNUMBERED, Address, Message, SharedMessage
 
@@ -95,7 +96,8 @@ def pack(messages: list[Message]) -> "list[Message] | PackedMessages":
                 addresses.append(message.address)
                 origins.append(message.origin)
         kinds.append(u8(kind))
-    packed = PackedMessages([message.raw for message in messages], kinds.getvalue())
+    raws = untracked([message.raw for message in messages])
+    packed = PackedMessages(raws, kinds.getvalue())
     packed.addresses = addresses
     packed.origins = origins
     return packed
@@ -242,7 +244,7 @@ class MessageRing:
     def _begin(self) -> list[Message]:
         """The list that grows from now on."""
         self.began = self.count
-        begun: list[Message] = []
+        begun: list[Message] = untracked([])
         if self.later is NO_LISTS:
             self.later = []
         if self.count == 0 and not self.later:
