@@ -16,6 +16,7 @@ import msgspec
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
+from penstock.broker.session.handover import NOT_ELSEWHERE
 from penstock.server.boot.log_lines import log_of
 from penstock.server.boot.node import MakeTokens, Node
 from penstock.server.machine.clock import SystemClock
@@ -73,6 +74,17 @@ class Worker:
         self.node.reread = self._read_again
         self.asked = asyncio.Event()
         self.node.on_failure = self.asked.set
+        self.places: dict[str, int] = {}
+        self.node.join(
+            socket.socket(fileno=start.receive),
+            {worker: socket.socket(fileno=fd) for worker, fd in start.send.items()},
+            self._worker_of,
+        )
+
+    def _worker_of(self, vhost: str) -> int:
+        """Which other worker has it, NOT_ELSEWHERE for none."""
+        worker = self.places.get(vhost, NOT_ELSEWHERE)
+        return NOT_ELSEWHERE if worker == self.start.worker else worker
 
     def _read_again(self) -> Config:
         return self.config
@@ -106,6 +118,8 @@ class Worker:
             self.asked.set()
 
     def _told(self, told: Told) -> None:
+        if told.places is not None:
+            self.places = told.places
         if told.pids is not None:
             own = os.getpid()
             self.node.probe.others = tuple(pid for pid in told.pids if pid != own)

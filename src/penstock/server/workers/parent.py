@@ -23,9 +23,12 @@ from penstock.server.disk.data_directory import PLACES
 from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.settle import settle_process
 from penstock.server.net.client_ports import ClientPorts
+from penstock.server.net.handover_socket import handover_pair, send_operator
 from penstock.server.net.listener import raise_limit
+from penstock.server.workers.gather import Gather
 from penstock.server.workers.pipe import Ready, Start, Told
 from penstock.server.workers.placement import Placement
+from penstock.server.workers.worker_client import WorkerClient
 from penstock.server.workers.worker_config import worker_config
 from penstock.server.workers.worker_process import WorkerProcess, shown
 
@@ -36,26 +39,24 @@ CALM_S: Final = 60.0
 METADATA: Final = "metadata.sqlite"
 
 
-class Handover:
-    """Socketpairs, one a worker: whoever hands a connection over to it writes into one end, and it
-    reads from the other, also after it was started again."""
+class HandoverEnds:
+    """Both ends of the socket on which connections are handed over to each worker, which its next
+    process has, too."""
 
     def __init__(self, count: int) -> None:
-        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(count)]
-        self.read = [first for first, _ in pairs]
-        self.write = [second for _, second in pairs]
-        for sock in (*self.read, *self.write):
-            sock.setblocking(False)
+        pairs = [handover_pair() for _ in range(count)]
+        self.receive = [first for first, _ in pairs]
+        self.send = [second for _, second in pairs]
 
     def handles(self, worker: int) -> tuple[int, ...]:
         """What that worker inherits."""
-        return (self.read[worker].fileno(), *self.send(worker).values())
+        return (self.receive[worker].fileno(), *self.to_others(worker).values())
 
-    def send(self, worker: int) -> dict[int, int]:
-        return {other: sock.fileno() for other, sock in enumerate(self.write) if other != worker}
+    def to_others(self, worker: int) -> dict[int, int]:
+        return {other: one.fileno() for other, one in enumerate(self.send) if other != worker}
 
     def close(self) -> None:
-        for sock in (*self.read, *self.write):
+        for sock in (*self.receive, *self.send):
             sock.close()
 
 
@@ -84,7 +85,9 @@ class Parent:
             raise
         self.config = self.ports.settled(config)
         self.path = config.control_socket or control_path(self.ports.port)
-        self.handover = Handover(count)
+        self.handover = HandoverEnds(count)
+        self.client = WorkerClient([self.control_of(worker) for worker in range(count)])
+        self.gather = Gather(self.client, self.placement)
         self.workers: list[WorkerProcess] = []
         self.restored: list[Ready] = []
         self.rests = [FIRST_REST_S] * count
@@ -107,8 +110,8 @@ class Parent:
             own,
             worker,
             self.ports.inherited(),
-            self.handover.read[worker].fileno(),
-            self.handover.send(worker),
+            self.handover.receive[worker].fileno(),
+            self.handover.to_others(worker),
         )
         handles = (*self.ports.handles(), *self.handover.handles(worker))
         return WorkerProcess(start, handles)
@@ -125,10 +128,41 @@ class Parent:
         await self._agree()
         loop = asyncio.get_running_loop()
         self.watching = [loop.create_task(self._watch(one)) for one in range(len(self.workers))]
-        self.control = ControlSocket(self.path, self.gather.answer)
+        gather = self.gather
+        self.control = ControlSocket(self.path, gather.answer, None, gather.is_change, self._adopt)
         await self.control.start()
         if is_management_wanted(self.config):
             self.management = ManagementChild(self.config, self.path, self.log)
+
+    async def _agree(self) -> None:
+        """Who has which virtual host is as the workers say, and users are those of worker 0.
+        Raises: OperatorError."""
+        there = [await self._vhosts_at(worker) for worker in range(len(self.workers))]
+        self.placement.compare(there)
+        self.placement.changed = self.tell_all
+        for worker in range(1, len(self.workers)):
+            await self._make_equal(worker)
+        self.tell_all()
+
+    async def _vhosts_at(self, worker: int) -> list[str]:
+        answer = await self.client.ask(worker, {"op": "objects", "do": "vhosts"})
+        return [str(row["name"]) for row in answer["items"]]
+
+    async def _make_equal(self, worker: int) -> None:
+        """Users and their limits, to those of worker 0. Raises: OperatorError."""
+        kept = await self.client.ask(0, {"op": "users", "do": "kept"})
+        done = await self.client.ask(worker, {"op": "users", "do": "take", "users": kept["users"]})
+        if done["changed"]:
+            self.log.warning(
+                f"worker {worker}: {done['changed']} users or limits were not as those of worker 0, "
+                "and are now"
+            )
+
+    def _adopt(self, sock: socket.socket, name: str) -> None:
+        """Worker 0 serves an operator, or hands him on."""
+        with sock:
+            if not send_operator(self.handover.send[0], sock, name):
+                self.log.warning("an operator was turned away: worker 0 takes nobody more now")
 
     def tell_all(self) -> None:
         """Who has which virtual host, and which processes there are."""
@@ -159,8 +193,13 @@ class Parent:
             if ready.fault:
                 self.log.warning(f"worker {worker}: {ready.fault}")
                 continue
-            self.log.info(f"worker {worker} serves again, pid {self.workers[worker].pid}")
             self.tell_all()
+            self.log.info(f"worker {worker} serves again, pid {self.workers[worker].pid}")
+            if worker > 0:
+                try:
+                    await self._make_equal(worker)
+                except OperatorError as fault:
+                    self.log.warning(f"the users of worker {worker} were not looked at: {fault}")
 
     # -- signals ---------------------------------------------------------------------------------
 
@@ -188,6 +227,7 @@ class Parent:
             await self.management.stop()
         if self.control is not None:
             await self.control.close()
+        self.client.close()
         await asyncio.gather(*(one.stop() for one in self.workers), return_exceptions=True)
         self.ports.close()
         self.handover.close()

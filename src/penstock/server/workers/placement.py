@@ -9,7 +9,7 @@ crash. It stays where it is.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Final
@@ -71,13 +71,14 @@ def _named(names: list[str]) -> str:
 
 
 class Placement:
-    """count: workers there are; data_dir: "" where nothing is kept. Bound: the virtual hosts that
-    the workers have, VHOSTS_MAX each."""
+    """count: workers there are; data_dir: "" where nothing is kept; changed: called after a change.
+    Bound: the virtual hosts that the workers have, VHOSTS_MAX each."""
 
     def __init__(self, count: int, data_dir: str) -> None:
         """Raises: OperatorError where a virtual host is at a worker that there is not."""
         self.count = count
         self.data_dir = data_dir
+        self.changed: Callable[[], None] | None = None
         self._lock = -1
         if data_dir:
             self._take_lock()
@@ -191,3 +192,5 @@ class Placement:
             except OSError as fault:
                 raise OperatorError(f"{path} cannot be written: {fault.strerror}") from fault
         self._places = places
+        if self.changed is not None:
+            self.changed()
