@@ -39,8 +39,8 @@ OPERATOR: Final = 3
 
 MESSAGE_BYTES: Final = 98_304
 """Of a record in a message: more than one read of a client. A longer one goes in a file."""
-BUFFER_BYTES: Final = 1_048_576
-"""Asked for; the system gives less (net.core.wmem_max), and at least some hundred messages."""
+BUFFER_BYTES: Final = 262_144
+"""Of what is under way to one worker, a hundred clients or more; the system may give less."""
 DESCRIPTORS: Final = 8
 """Looked for in one message: more than any has, so that none is overlooked."""
 MESSAGES_PER_TURN: Final = 32

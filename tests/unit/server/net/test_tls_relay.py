@@ -12,6 +12,7 @@ from penstock.base.config import UserConfig
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.server.boot.node import Node
+from penstock.server.net.sockets import SocketShell
 from tests.unit.server.net.test_handover import echo, nothing_is_left
 from tests.unit.server.net.test_tls import connect, settings, shelf, trusting
 from tests.unit.server.wire import Wire, book_of, until
@@ -150,7 +151,7 @@ async def test_a_client_that_reads_nothing_is_not_read_for(tmp_path: Path, shelf
         wire = await opened(first, trusting(shelf))
         wire.say(1, m.QueueDeclare("q"))
         await wire.expect(m.QueueDeclareOk)
-        wire.writer.transport.pause_reading()
+        pause(wire)
         body = b"x" * MB
         for _ in range(12):
             wire.writer.write(publish("q", body))
@@ -158,7 +159,7 @@ async def test_a_client_that_reads_nothing_is_not_read_for(tmp_path: Path, shelf
         await until(lambda: any(one.output.held_bytes > 3 * MB for one in shells(second)))
         (relay,) = handover_of(first).relays
         assert len(relay._client.data) < 100_000
-        wire.writer.transport.resume_reading()
+        pause(wire, False)
         for _ in range(12):
             await wire.expect(m.BasicGetOk)
             assert await content(wire) == body
@@ -166,7 +167,17 @@ async def test_a_client_that_reads_nothing_is_not_read_for(tmp_path: Path, shelf
         await until(lambda: ended(first, second))
 
 
-def shells(node: Node) -> list[object]:
+def pause(wire: Wire, is_paused: bool = True) -> None:
+    """The client reads nothing from its socket, or goes on."""
+    transport = wire.writer.transport
+    assert isinstance(transport, asyncio.Transport)
+    if is_paused:
+        transport.pause_reading()
+    else:
+        transport.resume_reading()
+
+
+def shells(node: Node) -> list[SocketShell]:
     return [shell for listener in node.listeners for shell in listener.shells]
 
 
@@ -215,12 +226,12 @@ async def test_a_broker_that_cuts_a_client_is_heard_to_its_last_word(
         wire = await opened(first, trusting(shelf))
         wire.say(1, m.QueueDeclare("q"))
         await wire.expect(m.QueueDeclareOk)
-        wire.writer.transport.pause_reading()
+        pause(wire)
         body = b"x" * (MB // 2)
         wire.writer.write(publish("q", body))
         wire.say(1, m.BasicGet("q", no_ack=True), m.ChannelOpen())
         await until(lambda: any("closing: 504" in line for line in book_of(second).lines))
-        wire.writer.transport.resume_reading()
+        pause(wire, False)
         await wire.expect(m.BasicGetOk)
         assert await content(wire) == body
         assert (await wire.expect(m.ConnectionClose)).reply_code == 504
@@ -239,7 +250,7 @@ async def test_one_who_takes_nothing_of_the_last_words_is_not_waited_for(
         wire = await opened(first, trusting(shelf))
         wire.say(1, m.QueueDeclare("q"))
         await wire.expect(m.QueueDeclareOk)
-        wire.writer.transport.pause_reading()
+        pause(wire)
         for _ in range(8):
             wire.writer.write(publish("q", b"x" * MB))
             wire.say(1, m.BasicGet("q", no_ack=True))
