@@ -4,6 +4,10 @@ One JSON object per line in, one out: {"op": "why", "kind": "connection", "name"
 The file is readable by its owner alone. Requests and clients are bounded, see limits. What may be
 long is handed on as it came (msgspec.Raw), to be read in steps of a few milliseconds. A question
 whose asker has hung up is not answered to its end; a change is made to its end.
+
+Who says "in_lines": true as well has the answer in several lines: the first is the answer without
+its lists, with `rows_of_lines`, which says of which list each of the following lines holds some
+rows. So neither end has to read or write a long list in one go.
 """
 
 import asyncio
@@ -11,7 +15,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from itertools import islice
 from pathlib import Path
 from struct import calcsize, unpack
@@ -28,6 +32,8 @@ SLICE_NS: Final = 500_000
 """Of an answer at a time: a client that waits for a message waits for no more of it."""
 ROWS: Final = 64
 """Of a long list that are written as JSON at a time."""
+GONE_LOOK_S: Final = 0.1
+"""How often to look whether the asker is there, where others make the answer."""
 T = TypeVar("T")
 
 
@@ -60,6 +66,18 @@ async def in_slices(steps: Steps[T], is_gone: Callable[[], bool] = _nobody_goes)
             raise AskerGone
 
 
+async def while_asked(answer: Awaitable[T], is_gone: Callable[[], bool] = _nobody_goes) -> T:
+    """What others find out; given up when `is_gone`. Raises: AskerGone."""
+    task = asyncio.ensure_future(answer)
+    try:
+        while not (await asyncio.wait((task,), timeout=GONE_LOOK_S))[0]:
+            if is_gone():
+                raise AskerGone
+        return task.result()
+    finally:
+        task.cancel()
+
+
 def json_steps(value: object) -> Steps[bytes]:
     """`value` as JSON, written in steps."""
     parts: list[bytes] = []
@@ -69,6 +87,35 @@ def json_steps(value: object) -> Steps[bytes]:
         parts.append(part)
         yield 0.0
     return b"".join(parts)
+
+
+def line_steps(value: object) -> Steps[bytes]:
+    """`value` in several lines, without the end of the last, written in steps."""
+    if isinstance(value, msgspec.Struct):
+        value = {name: getattr(value, name) for name in value.__struct_fields__}
+    assert isinstance(value, dict), "an answer is an object"
+    head: dict[str, object] = {}
+    lists: list[tuple[list[str], list[object]]] = []
+    for key, one in value.items():
+        if isinstance(one, dict):
+            lists += [([key, name], sub) for name, sub in one.items() if isinstance(sub, list)]
+            one = {name: [] if isinstance(sub, list) else sub for name, sub in one.items()}
+        elif isinstance(one, list):
+            lists.append(([key], one))
+            one = []
+        head[key] = one
+    paths: list[list[str]] = []
+    lines: list[bytes] = []
+    for path, rows in lists:
+        for start in range(0, len(rows), ROWS):
+            line: list[bytes] = []
+            for part in _parts(rows[start : start + ROWS]):
+                line.append(part)
+                yield 0.0
+            paths.append(path)
+            lines.append(b"".join(line))
+    head[LINES] = paths
+    return b"\n".join([msgspec.json.encode(head), *lines])
 
 
 def _parts(value: object) -> Iterator[bytes]:
@@ -112,11 +159,21 @@ def _is_long(value: object) -> bool:
 
 ANSWER_S = 10.0
 """For a question to come, and for its answer to be taken; making it may take longer."""
+IN_LINES: Final = "in_lines"
+LINES: Final = "rows_of_lines"
+"""Said in a question, and in its answer: see above."""
 UNREAD: Final = ("definitions",)
 """Values of a request that may be long."""
 
-Reply = dict[str, object] | msgspec.Struct | Steps[dict[str, object]] | Steps[object]
-"""Each is written as one JSON object."""
+Reply = (
+    dict[str, object]
+    | msgspec.Struct
+    | Steps[dict[str, object]]
+    | Steps[object]
+    | Awaitable[object]
+)
+"""Each is written as one JSON object. What has to be waited for is no longer waited for once its
+asker has gone, unless it is a change."""
 Answer = Callable[[dict[str, object]], Reply]
 Told = Callable[[dict[str, object], str], None]
 """Called with a request that was answered, and who asked."""
@@ -152,7 +209,8 @@ def _who(writer: asyncio.StreamWriter) -> str:
 
 
 class ControlSocket:
-    """Listens at `path`; `answer` is called on the loop and must be quick, or answer in steps."""
+    """Listens at `path`; `answer` is called on the loop and must be quick, answer in steps,
+    or give something to wait for."""
 
     def __init__(
         self,
@@ -227,12 +285,7 @@ class ControlSocket:
     async def _reply(self, line: bytes, who: str, has_gone: Callable[[], bool]) -> bytes:
         try:
             request = _request(line)
-            answer = self.answer(request)
-            if isinstance(answer, Generator):
-                until = _nobody_goes if self.is_change(request) else has_gone
-                reply = await in_slices(json_steps(await in_slices(answer, until)), until)
-            else:
-                reply = msgspec.json.encode(answer)
+            reply = await self._written(request, has_gone)
             if self.told is not None:
                 self.told(request, who)
             return reply + b"\n"
@@ -243,6 +296,19 @@ class ControlSocket:
         except Exception as error:
             text = f"internal error while answering: {type(error).__name__}: {error}"
         return msgspec.json.encode({"error": text}) + b"\n"
+
+    async def _written(self, request: dict[str, object], has_gone: Callable[[], bool]) -> bytes:
+        """Raises: AskerGone."""
+        in_lines = request.pop(IN_LINES, None) is True
+        answer: object = self.answer(request)
+        until = _nobody_goes if self.is_change(request) else has_gone
+        if isinstance(answer, Generator):
+            answer = await in_slices(answer, until)
+        elif isinstance(answer, Awaitable):
+            answer = await while_asked(answer, until)
+        elif not in_lines:
+            return msgspec.json.encode(answer)
+        return await in_slices(line_steps(answer) if in_lines else json_steps(answer), until)
 
     async def close(self) -> None:
         if self.server is not None:

@@ -23,7 +23,13 @@ from penstock.server.control.control_client import (
     control_path,
     find_cluster,
 )
-from penstock.server.control.control_socket import ROWS, ControlSocket, in_slices, json_steps
+from penstock.server.control.control_socket import (
+    LINES,
+    ROWS,
+    ControlSocket,
+    in_slices,
+    json_steps,
+)
 from tests.definitions import run_through
 from tests.patience import PATIENCE_S
 from tests.unit.server.wire import running, until
@@ -266,3 +272,112 @@ def test_a_long_list_below_a_short_one_is_written_in_pieces(count: int) -> None:
         except StopIteration as end:
             assert json.loads(end.value) == value
             break
+
+
+async def read_lines(path: Path, request: dict[str, object]) -> dict[str, object]:
+    """An answer in lines, put together."""
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    writer.write(json.dumps(request | {"in_lines": True}).encode() + b"\n")
+    found: dict[str, object] = json.loads(await asyncio.wait_for(reader.readline(), PATIENCE_S))
+    lines = found.pop(LINES)
+    assert isinstance(lines, list)
+    for place in lines:
+        into: object = found
+        for name in place:
+            assert isinstance(into, dict)
+            into = into[name]
+        rows = json.loads(await asyncio.wait_for(reader.readline(), PATIENCE_S))
+        assert isinstance(into, list) and 0 < len(rows) <= ROWS
+        into += rows
+    writer.close()
+    return found
+
+
+async def test_an_answer_in_lines_has_its_long_lists_in_pieces(tmp_path: Path) -> None:
+    rows = [{"n": number, "of": ["a", {"b": []}]} for number in range(2 * ROWS + 1)]
+    whole: dict[str, object] = {"rows": rows, "none": [], "of": {"more": rows[:1]}, "next": "z\n"}
+
+    def steps() -> Steps[dict[str, object]]:
+        yield 0.0
+        return whole
+
+    path = tmp_path / "control.sock"
+    seen: list[dict[str, object]] = []
+    for is_long in (False, True):
+        control = ControlSocket(
+            str(path),
+            lambda _, is_long=is_long: steps() if is_long else whole,  # type: ignore[misc]
+            lambda request, _: seen.append(request),
+        )
+        await control.start()
+        assert await read_lines(path, {"op": "x"}) == whole
+        assert await asked(path, b'{"op": "x"}\n') == whole
+        await control.close()
+    assert seen == [{"op": "x"}] * 4
+
+
+async def test_a_refusal_has_no_lines(tmp_path: Path) -> None:
+    path = tmp_path / "control.sock"
+    control = ControlSocket(str(path), answer)
+    await control.start()
+    line = b'{"op": "refuse", "in_lines": true}\n'
+    assert await asked(path, line) == {"error": "no"}
+    await control.close()
+
+
+class Waiting:
+    """Waits for others until it is let go, or given up."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.count = 0
+        self.is_given_up = False
+        self.is_done = False
+
+    async def answer(self, request: dict[str, object]) -> object:
+        if request["do"] == "refuse":
+            raise OperatorError("no")
+        self.count += 1
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.is_given_up = True
+            raise
+        self.is_done = True
+        return msgspec.Raw(b'{"rows":[1,2]}') if request["do"] == "raw" else {"rows": [1, 2]}
+
+
+async def test_an_answer_may_have_to_be_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "control.sock"
+    waiting = Waiting()
+    control = ControlSocket(str(path), waiting.answer)
+    await control.start()
+    assert await asked(path, b'{"do": "refuse"}\n') == {"error": "no"}
+    asking = [asyncio.create_task(asked(path, b'{"do": "%s"}\n' % do)) for do in (b"raw", b"look")]
+    await until(lambda: waiting.count == 2)
+    waiting.go.set()
+    assert [await one for one in asking] == [{"rows": [1, 2]}] * 2
+    await control.close()
+
+
+@pytest.mark.parametrize("is_change", [False, True], ids=["question", "change"])
+async def test_whoever_hangs_up_has_the_waiting_ended_but_for_a_change(
+    tmp_path: Path, is_change: bool
+) -> None:
+    path = tmp_path / "control.sock"
+    waiting = Waiting()
+    control = ControlSocket(str(path), waiting.answer, is_change=lambda _: is_change)
+    await control.start()
+    _, writer = await asyncio.open_unix_connection(str(path))
+    writer.write(b'{"do": "look"}\n')
+    await until(lambda: waiting.count)
+    writer.close()
+    if is_change:
+        await asyncio.sleep(0.3)
+        assert not waiting.is_given_up
+        waiting.go.set()
+        await until(lambda: waiting.is_done)
+    else:
+        await until(lambda: waiting.is_given_up)
+    await until(lambda: control.clients == 0)
+    await control.close()
