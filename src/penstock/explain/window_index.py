@@ -58,6 +58,10 @@ class Least(Generic[T]):
     def rows(self) -> list[T]:
         return [row for _, row in self._kept]
 
+    def keys(self) -> list[tuple[float | str, ...]]:
+        """Of the same rows."""
+        return [key for key, _ in self._kept]
+
 
 class WindowIndex(Mapping[str, ActorWindow]):
     """Windows by actor id, not to be changed: those of `windows`, which are not copied.

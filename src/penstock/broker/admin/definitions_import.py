@@ -84,6 +84,8 @@ from penstock.routing.factory import EXCHANGE_KINDS, make_exchange
 
 QUIET_GLOBALS: Final = ("cluster_name", "cluster_tags")
 RESERVED: Final = "amq."
+ALIKE: Final = ("users", "global_parameters")
+"""Rows that are of no virtual host."""
 OTHERWISE: Final = "is there with other properties, and stays so"
 CLASSIC: Final = "classic"
 KINDS_OF_QUEUES: Final = (CLASSIC, QUORUM, STREAM)
@@ -114,18 +116,38 @@ class BindingPlan:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many of each were new or changed; notes: what was passed over, and why."""
+    """How many of each were new or changed; notes: what was passed over, and why; shared: of
+    counts, what every worker of a node imports."""
 
     counts: Mapping[str, int]
     notes: tuple[str, ...]
+    shared: Mapping[str, int]
 
 
-def importing(broker: Broker, definitions: Row, vhost: str = "") -> Steps[Imported]:
+def importing(
+    broker: Broker, definitions: Row, vhost: str = "", elsewhere: frozenset[str] = frozenset()
+) -> Steps[Imported]:
     """Add what `definitions` say. vhost: of rows that name none, as in an export of one virtual
-    host, "" if there may be none. One at a time.
+    host, "" if there may be none; elsewhere: virtual hosts of other workers of this node, whose
+    rows those import. One at a time.
 
     Raises: OperatorError naming the place of the first fault, and then nothing has changed."""
-    wanted = Importer(broker, vhost)
+    wanted = yield from _wanted(broker, definitions, vhost, elsewhere)
+    counts = yield from wanted.apply()
+    users = sum(kind == USER for kind, _, _ in wanted.limits)
+    return Imported(counts, tuple(wanted.notes), {"users": counts["users"], "limits": users})
+
+
+def checking(broker: Broker, definitions: Row, vhost: str, elsewhere: frozenset[str]) -> Steps[int]:
+    """The same without changing anything: how many rows of the catalogue it would be."""
+    wanted = yield from _wanted(broker, definitions, vhost, elsewhere)
+    return wanted.change_count()
+
+
+def _wanted(
+    broker: Broker, definitions: Row, vhost: str, elsewhere: frozenset[str]
+) -> Steps["Importer"]:
+    wanted = Importer(broker, vhost, elsewhere)
     yield from wanted.read(definitions)
     count = wanted.change_count()
     room = broker.catalogue.room()
@@ -134,8 +156,7 @@ def importing(broker: Broker, definitions: Row, vhost: str = "") -> Steps[Import
             f"definitions: {count} changes at once, and the disk has room for {room} "
             f"(catalogue_changes is {CATALOGUE_CHANGES.default}); split the file, or wait"
         )
-    counts = yield from wanted.apply()
-    return Imported(counts, tuple(wanted.notes))
+    return wanted
 
 
 class Importer:
@@ -147,9 +168,10 @@ class Importer:
     passed over, and why.
     """
 
-    def __init__(self, broker: Broker, vhost: str) -> None:
+    def __init__(self, broker: Broker, vhost: str, elsewhere: frozenset[str]) -> None:
         self.broker = broker
         self.default_vhost = vhost
+        self.elsewhere = elsewhere
         self.vhosts: list[str] = []
         self.users: list[UserConfig] = []
         self.limits: list[tuple[str, str, Row]] = []
@@ -162,7 +184,7 @@ class Importer:
         self.notes: list[str] = []
         self._queue_counts: Counter[str] = Counter()
         self._binding_counts: Counter[str] = Counter()
-        self._vhosts = set(broker.vhosts)
+        self._vhosts = {*broker.vhosts, *elsewhere}
         self._users = set(broker.access.users)
         self._configured = {one.name for one in broker.config.users}
         self._given = {name: make_exchange(kind, name, True) for name, kind in PREDECLARED}
@@ -171,9 +193,17 @@ class Importer:
         """Check every row. Raises: OperatorError naming the place of the first fault."""
         for key, read_one in _READERS.items():
             for place, row in rows_of(definitions, key):
-                read_one(self, place, row)
+                if not self._is_elsewhere(key, row):
+                    read_one(self, place, row)
                 yield 0.0
         self._check_counts()
+
+    def _is_elsewhere(self, key: str, row: Row) -> bool:
+        """Whether another worker reads the row."""
+        if not self.elsewhere or key in ALIKE:
+            return False
+        name = row.get("name") if key == "vhosts" else row.get("vhost", self.default_vhost)
+        return isinstance(name, str) and name in self.elsewhere
 
     def change_count(self) -> int:
         """How many rows of the catalogue all of it is."""

@@ -1,4 +1,4 @@
-"""The ledger as rows: every page, what reader groups keep, and who caused one queue's content.
+"""The ledger as rows: every page, and what reader groups keep of each.
 
 Every message carries the page of the connection that published it, so a lane, a queue and a stream
 can each say for whom they work (seed S4; scenario 102).
@@ -14,20 +14,18 @@ from penstock.base.cause import Cause
 from penstock.base.errors import OperatorError
 from penstock.base.steps import whole
 from penstock.broker.actors.cooperative import Steps
-from penstock.broker.admin.answers import AccountRow, Accounts, CauseRow, QueueCauses
-from penstock.broker.admin.paging import Pager
+from penstock.broker.admin.answers import AccountRow, Accounts
+from penstock.broker.admin.paging import Key, Pager
 from penstock.broker.admin.pending_views import Pending, pending_by_page
 from penstock.broker.broker import Broker
-from penstock.broker.queue.queue_actor import QueueActor, QueueClient
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.settings.ledger import level_of
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_groups import StreamGroups
 from penstock.explain.naming import Names
 from penstock.explain.window_index import paced
 from penstock.flow.account import REASON, Account
-from penstock.protocol.content import Message
 from penstock.queues.entry import content_bytes, is_stub
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.streams.reader_groups import lowest
 
 SORTS: Final = ("size", "name")
@@ -80,7 +78,7 @@ def paged_in(queue: QueueActor, found: dict[Cause, Paged]) -> Steps[None]:
 def paged_by_page(broker: Broker) -> Steps[dict[Account, Paged]]:
     """Everything on the disk, for each page of the ledger with all below it. In steps."""
     causes: dict[Cause, Paged] = {}
-    for queue in _every_queue(broker):
+    for queue in every_queue(broker):
         if queue is None:
             yield 0.0
         else:
@@ -123,7 +121,7 @@ def kept_by_page(broker: Broker) -> Steps[Kept]:
     """Everything that is kept, for each page of the ledger with all below it. What a connection
     has left behind whose page is gone is on its user's. In steps."""
     found: Kept = {}
-    for queue in _every_queue(broker):
+    for queue in every_queue(broker):
         if queue is None:
             yield 0.0
             continue
@@ -136,7 +134,7 @@ def kept_by_page(broker: Broker) -> Steps[Kept]:
     return found
 
 
-def _every_queue(broker: Broker) -> Iterator[QueueActor | None]:
+def every_queue(broker: Broker) -> Iterator[QueueActor | None]:
     """Every queue that is there now, and None after STEP_QUEUES of them."""
     for vhost in list(broker.vhosts.values()):
         for index, queue in enumerate(list(vhost.queues.values())):
@@ -167,7 +165,7 @@ def ledger_rows(broker: Broker) -> list[AccountRow]:
     """The whole tree, a parent before its children, those who owe most first."""
     pages: list[Page] = []
     whole(_each_page(broker, pages.append))
-    return _in_tree(pages)
+    return [page.row for page in _in_tree(pages)]
 
 
 def _each_page(broker: Broker, take: Callable[[Page], None]) -> Steps[None]:
@@ -234,7 +232,7 @@ def _row(
     )
 
 
-def _in_tree(pages: list[Page]) -> list[AccountRow]:
+def _in_tree(pages: list[Page]) -> list[Page]:
     """A parent before its children, those first that have most."""
     below: dict[tuple[str, ...], list[Page]] = {}
     known = {page.path for page in pages}
@@ -242,14 +240,14 @@ def _in_tree(pages: list[Page]) -> list[AccountRow]:
         above = page.path[:-1]
         is_below = page.path != () and above in known
         below.setdefault(above if is_below else NO_PATH, []).append(page)
-    rows: list[AccountRow] = []
+    found: list[Page] = []
     # What is put in last comes out first.
     waiting = below.get(NO_PATH, [])[::-1]
     while waiting:
         page = waiting.pop()
-        rows.append(page.row)
+        found.append(page)
         waiting += below.get(page.path, [])[::-1]
-    return rows
+    return found
 
 
 def accounts(
@@ -258,6 +256,15 @@ def accounts(
     """By size: the node, its vhosts and users, and a page of the connections, those first that have
     most outstanding, stored, parked and kept. By name: a page of everything, a parent before its
     children. Only of `vhost` unless that is "". names: what connections are called. In steps."""
+    answer, _ = yield from placed_accounts(broker, vhost, sort, names, pager)
+    return answer
+
+
+def placed_accounts(
+    broker: Broker, vhost: str, sort: str, names: Names, pager: Pager[Page]
+) -> Steps[tuple[Accounts, list[Key]]]:
+    """The same with the place of each row: by size [0, -bytes, ...] above connections, and
+    [1, place ...] of a connection."""
     above: list[Page] = []
     vhosts: list[str] = []
 
@@ -281,118 +288,24 @@ def accounts(
             f"no account of vhost '{vhost}'; {known if vhosts else 'no client has connected yet'}"
         )
     found = pager.rows()
-    rows = _in_tree(above + found) if sort == "size" else [page.row for page in found]
+    pages = _in_tree(above + found) if sort == "size" else found
+    rows = [page.row for page in pages]
     shown = [
         replace(row, name=names.of(row.name), held_by=[names.of(peer) for peer in row.held_by])
         for row in rows
     ]
     more = pager.total - len(found) if sort == "size" else 0
-    return Accounts(shown, more, pager.total, pager.next())
+    keys = [_place(page) for page in pages] if sort == "size" else pager.keys()
+    return Accounts(shown, more, pager.total, pager.next()), keys
+
+
+def _place(page: Page) -> Key:
+    if page.row.level == "connection":
+        return 1, -_caused(page.row), page.row.name
+    return 0, -page.memory, *page.path
 
 
 def _caused(row: AccountRow) -> int:
     """Bytes that it answers for."""
     parked = row.parked_bytes + row.parked_disk_bytes
     return row.debt_bytes + row.stored_bytes + parked + row.kept_bytes + row.unfinished_bytes
-
-
-def queue_causes(
-    broker: Broker, name: str, sort: str, names: Names, pager: Pager[CauseRow]
-) -> Steps[QueueCauses]:
-    """A page of who caused what is in the queue `name` (NAME in vhost /, or VHOST/NAME). In steps.
-
-    Raises: OperatorError if there is no such queue."""
-    queue = yield from _queue(broker, name)
-    # By cause: waiting, ready, unanswered, kept, paged and uncommitted, and bytes of all of them.
-    found: dict[str, list[int]] = {}
-
-    def add(at: int, origin: Cause, messages: int, bytes_: int) -> None:
-        mine = found.setdefault(origin.name, [0] * 7)
-        mine[at] += messages
-        mine[-1] += bytes_
-
-    for lane in queue.lanes:
-        if lane.in_flight > 0:
-            count = int(lane.in_flight)
-            add(0, lane.origin, count, int(lane.in_flight_bytes) + count * MESSAGE_OVERHEAD_BYTES)
-    in_memory = int(queue.messages.ready_count() - queue.messages.pieces_count())
-    step = max(1, -(-in_memory // LOOKED_AT))
-    # As they are now: messages that are delivered while these are counted may count twice.
-    pieces = queue.messages.in_pieces()
-    uncommitted = [] if queue.uncommitted is None else queue.uncommitted.every()
-    sample = queue.messages.ready_messages(step)
-    for at, each, messages in ((1, step, sample), (UNCOMMITTED, 1, uncommitted)):
-        for message in paced(messages, STEP_MESSAGES):
-            if message is None:
-                yield 0.0
-                continue
-            add(at, message.origin, each, each * _whole_bytes(message))
-            if is_stub(message):
-                add(PAGED, message.origin, each, 0)
-    for origin, count, bytes_ in pieces:
-        add(1, origin, count, bytes_)
-        add(PAGED, origin, count, 0)
-    for one in _unanswered(broker, queue):
-        if one is None:
-            yield 0.0
-        else:
-            add(2, one.origin, 1, _whole_bytes(one))
-    for origin, (count, bytes_) in kept_in(queue).items():
-        add(3, listed(origin, broker.node_account), count, bytes_)
-    total = max(1, sum(mine[-1] for mine in found.values()))
-    for index, (account, mine) in enumerate(found.items()):
-        waiting, ready, unanswered, kept, paged, unsafe, size = mine
-        count = waiting + ready + unanswered + kept + unsafe
-        share = size / total
-        shown = names.of(account)
-        row = CauseRow(shown, waiting, ready, unanswered, kept, count, size, share, paged, unsafe)
-        pager.offer((-size if sort == "size" else 0, account), row)
-        if index % STEP_PAGES == STEP_PAGES - 1:
-            yield 0.0
-    rows = pager.rows()
-    more = pager.total - len(rows)
-    return QueueCauses(queue.identity, step > 1, rows, more, pager.total, pager.next())
-
-
-PAGED: Final = 4
-"""Of the list of one cause above: of the ready ones, those that are on the disk."""
-UNCOMMITTED: Final = 5
-
-
-def _whole_bytes(message: Message) -> int:
-    """What it takes in memory, and of a stub what lies on the disk for it."""
-    size = int(content_bytes(message)) if is_stub(message) else len(message.raw)
-    return size + MESSAGE_OVERHEAD_BYTES
-
-
-def _queue(broker: Broker, name: str) -> Steps[QueueActor]:
-    wanted = (f"queue:{name}", f"queue:/{name}")
-    for queue in _every_queue(broker):
-        if queue is None:
-            yield 0.0
-        elif queue.identity in wanted:
-            return queue
-    raise OperatorError(f"no queue '{name}'; write NAME for one in vhost /, or VHOST/NAME")
-
-
-def _unanswered(broker: Broker, queue: QueueActor) -> Iterator[Message | None]:
-    """Deliveries are kept by channels, so all of these are looked at, if there is anything. None
-    after each channel and STEP_MESSAGES deliveries of one, which are those it has now."""
-    if queue.unacked_count == 0:
-        return
-    for connection in list(broker.connections.values()):
-        for channel in list(connection.channels.values()):
-            entries = [*channel.table.old.values(), *channel.table.entries]
-            for index, delivery in enumerate(entries, 1):
-                if delivery is not None and _is_of(delivery.queue, queue):
-                    yield delivery.message
-                if index % STEP_MESSAGES == 0:
-                    yield None
-            yield None
-    leases = [leased for leased_from, leased in broker.leases.held() if leased_from is queue]
-    for leased in leases:
-        yield from paced([one.message for one in leased], STEP_MESSAGES)
-
-
-def _is_of(client: object, queue: QueueActor) -> bool:
-    return isinstance(client, QueueClient) and client.actor is queue

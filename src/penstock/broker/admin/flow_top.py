@@ -45,11 +45,23 @@ class _Table:
         return -round(share, 2), -window.numbers.get(self._number, 0.0), -speed, window.actor
 
 
+Places = dict[str, list[tuple[float | str, ...]]]
+"""Of the rows of each table, smallest first."""
+
+
 def frame(
     broker: Broker, windows: Mapping[str, ActorWindow], window_s: float, sort: str, limit: int
 ) -> Steps[Frame]:
     """In steps. windows: under the names people know; sort: of TOP_SORTS; limit: rows of each
     table, 1.. ."""
+    answer, _ = yield from placed_frame(broker, windows, window_s, sort, limit)
+    return answer
+
+
+def placed_frame(
+    broker: Broker, windows: Mapping[str, ActorWindow], window_s: float, sort: str, limit: int
+) -> Steps[tuple[Frame, Places]]:
+    """The same with the places of its rows."""
     now_ns = broker.clock.monotonic_ns()
     index = yield from indexing(windows)
     yield from comparing(index)
@@ -108,8 +120,13 @@ def frame(
         consumers=taken,
         consumers_more=consumers.more(),
     )
+    places = {
+        "publishers": publishers.first.keys(),
+        "queues": queues.first.keys(),
+        "consumers": consumers.first.keys(),
+    }
     yield from index.emptying()
-    return answer
+    return answer, places
 
 
 def _rate(window: ActorWindow, name: str) -> float:

@@ -64,6 +64,14 @@ class Pager(Generic[T]):
         """The page."""
         return [row for _, _, row in self._kept[: self.limit]]
 
+    def keys(self) -> list[Key]:
+        """The places of the rows of the page."""
+        return [key for key, _, _ in self._kept[: self.limit]]
+
+    def placed(self) -> list[tuple[Key, T]]:
+        """The page, each row with its place."""
+        return [(key, row) for key, _, row in self._kept[: self.limit]]
+
     def next(self) -> str:
         """`after` of the next page, "" for none."""
         if len(self._kept) <= self.limit:

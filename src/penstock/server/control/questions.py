@@ -67,7 +67,7 @@ LOOKS_S: Final = MappingProxyType(
 )
 """Questions about the last seconds, and about how many unless they say it."""
 STEP_ROWS: Final = 256
-UNSAID: Final = frozenset(("op", "do", "password_hash", "definitions", "users"))
+UNSAID: Final = frozenset(("op", "do", "password_hash", "definitions", "users", "elsewhere"))
 
 STATELESS: Final[dict[str, Callable[[Request], Reply]]] = {
     "connections list": connections.listing,
@@ -86,11 +86,13 @@ STATELESS: Final[dict[str, Callable[[Request], Reply]]] = {
     "objects vhosts": objects.vhosts,
     "objects login": about_node.login,
     "connections close": objects.close_connection,
+    "connections seek": objects.seek_connection,
     "queues list": queues.listing,
     "queues pause": queues.pause,
     "queues resume": queues.pause,
     "queues release": queues.release,
     "queues readers": reading.readers,
+    "queues seek": queues.seek,
     "policies list": policies.listing,
     "policies set": policies.change,
     "policies clear": policies.clear,
@@ -149,6 +151,7 @@ class Questions:
             "objects node": self._node,
             "definitions export": definitions.export,
             "definitions import": definitions.add,
+            "definitions check": definitions.check,
             "record status": records.status,
             "record list": records.listing,
             "record save": records.save,

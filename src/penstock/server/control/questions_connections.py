@@ -10,13 +10,13 @@ from penstock.broker.admin.answers import ConnectionListing, ConnectionRow
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import Connection
 from penstock.explain.naming import client_name
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 
 STEP_ROWS: Final = 128
 
 
-def listing(request: Request) -> Steps[ConnectionListing]:
-    """By address, those that have opened no virtual host included; in steps."""
+def listing(request: Request) -> Steps[Keyed]:
+    """A ConnectionListing by address, those that have opened no virtual host included; in steps."""
     broker, vhost, pager = request.broker, request.vhost(), request.pager()
     for count, one in enumerate(list(broker.connections.values()), 1):
         if vhost in ("", _vhost_of(broker, one)):
@@ -28,7 +28,7 @@ def listing(request: Request) -> Steps[ConnectionListing]:
         rows.append(_row(broker, one))
         if len(rows) % STEP_ROWS == 0:
             yield 0.0
-    return ConnectionListing(rows, pager.total, pager.next())
+    return request.keyed(ConnectionListing(rows, pager.total, pager.next()), pager)
 
 
 def _vhost_of(broker: Broker, connection: Connection) -> str:

@@ -13,7 +13,7 @@ import penstock
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.definitions_export import exporting
-from penstock.broker.admin.definitions_import import importing
+from penstock.broker.admin.definitions_import import checking, importing
 from penstock.broker.broker import Broker
 from penstock.server.control.request import Request
 
@@ -34,20 +34,37 @@ class DefinitionQuestions:
 
     def add(self, request: Request) -> Steps[dict[str, object]]:
         """Import."""
-        vhost = request.vhost()
+        vhost, elsewhere = _meant(request)
         if self.is_importing:
             raise OperatorError("another import is under way; try again when it has ended")
         self.is_importing = True
         try:
             definitions = yield from _read(request.fields.get("definitions"))
-            done = yield from importing(request.broker, definitions, vhost)
+            done = yield from importing(request.broker, definitions, vhost, elsewhere)
             request.run_soon()
             notes = list(done.notes)
             if not (yield from reach_disk(request.broker)):
                 notes.append("the disk does not have all of it yet; see the broker's log")
-            return {"imported": dict(done.counts), "notes": notes}
+            answer: dict[str, object] = {"imported": dict(done.counts), "notes": notes}
+            return answer | ({"shared": dict(done.shared)} if "elsewhere" in request.fields else {})
         finally:
             self.is_importing = False
+
+    def check(self, request: Request) -> Steps[dict[str, object]]:
+        """What an import would change, which changes nothing: how many rows on the disk."""
+        vhost, elsewhere = _meant(request)
+        definitions = yield from _read(request.fields.get("definitions"))
+        return {"changes": (yield from checking(request.broker, definitions, vhost, elsewhere))}
+
+
+def _meant(request: Request) -> tuple[str, frozenset[str]]:
+    """The virtual host of rows that name none, and those of other workers of this node."""
+    given = request.fields.get("elsewhere", [])
+    if not isinstance(given, list):
+        raise OperatorError("elsewhere is a list of virtual hosts")
+    elsewhere = frozenset(str(one) for one in given)
+    vhost = request.text("vhost")
+    return vhost if vhost in elsewhere else request.vhost(), elsewhere
 
 
 def reach_disk(broker: Broker) -> Steps[bool]:

@@ -6,13 +6,14 @@ that name here. Times in answers are seconds, `*_s`, or nanoseconds, `*_ns`, bac
 
 from typing import Final
 
+from msgspec.structs import asdict
+
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin import flow_edges, flow_top
 from penstock.broker.admin.alarm_watch import alarm_rows
 from penstock.broker.admin.answers import (
-    Accounts,
     AlarmsAnswer,
     ChangeRow,
     Changes,
@@ -20,12 +21,13 @@ from penstock.broker.admin.answers import (
     SettingRow,
     SettingRows,
 )
-from penstock.broker.admin.answers_flow import EDGE_SORTS, TOP_SORTS, Frame
+from penstock.broker.admin.answers_flow import EDGE_SORTS, TOP_SORTS
 from penstock.broker.admin.flow_ledger import SORTS as LEDGER_SORTS
-from penstock.broker.admin.flow_ledger import accounts, queue_causes
+from penstock.broker.admin.flow_ledger import placed_accounts
+from penstock.broker.admin.queue_causes import queue_causes
 from penstock.explain.naming import names_in_steps, naming
 from penstock.explain.window_index import emptying
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 
 WINDOW_S_MAX: Final = 60.0
 NS_PER_S: Final = 1_000_000_000
@@ -37,24 +39,26 @@ def names_of(request: Request) -> Steps[dict[str, str]]:
     return names.by_address
 
 
-def edges(request: Request) -> Steps[dict[str, object]]:
+def edges(request: Request) -> Steps[Keyed]:
     """Edges, in steps."""
     sort = request.one_of("sort", EDGE_SORTS)
     pager = request.pager(sort)
     names = yield from names_of(request)
     vhost, is_blocked_only = request.vhost(), request.is_set("blocked")
     answer = yield from flow_edges.edges(request.broker, names, vhost, is_blocked_only, sort, pager)
-    return {key: getattr(answer, key) for key in answer.__struct_fields__}
+    return request.keyed(asdict(answer), pager)
 
 
-def accounts_of(request: Request) -> Steps[Accounts | QueueCauses]:
+def accounts_of(request: Request) -> Steps[QueueCauses | Keyed]:
+    """Accounts, or QueueCauses of one `queue`."""
     names = yield from names_in_steps(request.windows(1.0))
     queue = request.text("queue")
     sort = request.one_of("sort", LEDGER_SORTS)
     pager = request.pager(sort)
     if queue != "":
         return (yield from queue_causes(request.broker, queue, sort, names, pager))
-    return (yield from accounts(request.broker, request.vhost(), sort, names, pager))
+    answer, keys = yield from placed_accounts(request.broker, request.vhost(), sort, names, pager)
+    return request.keyed(answer, pager, keys, 0 if request.vhost() else 1)
 
 
 def alarms(request: Request) -> Steps[AlarmsAnswer]:
@@ -92,14 +96,15 @@ def change(request: Request) -> Changes:
     )
 
 
-def top(request: Request) -> Steps[Frame]:
+def top(request: Request) -> Steps[Keyed]:
+    """A Frame; with the places of its rows, by table, for who asks several workers of a node."""
     window_s = request.fields.get("window_s", 10.0)
     if not isinstance(window_s, int | float) or not 0 < window_s <= WINDOW_S_MAX:
         raise OperatorError(f"window of {window_s} s: must be above 0 and at most {WINDOW_S_MAX:g}")
     windows = yield from naming(request.windows(float(window_s)))
     sort = request.one_of("sort", TOP_SORTS)
-    answer = yield from flow_top.frame(
+    answer, keys = yield from flow_top.placed_frame(
         request.broker, windows, float(window_s), sort, request.limit()
     )
     yield from emptying((windows,))
-    return answer
+    return asdict(answer) | {"keys": keys} if request.is_set("with_keys") else answer

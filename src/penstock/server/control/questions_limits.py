@@ -10,24 +10,29 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import LimitListing, LimitRow, LimitsOf
+from penstock.broker.admin.paging import Key
 from penstock.broker.session.entry_limits import CHANNELS, CONNECTIONS, QUEUES, USER, VHOST
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 from penstock.telemetry.events import SETTING_CHANGED
 
 STEP_ROWS: Final = 64
 """Channels of a user are counted connection by connection."""
 
 
-def listing(request: Request) -> Steps[LimitListing]:
-    """Vhosts and users with a limit; `used` holds what there is now, by the same keys. In steps."""
+def listing(request: Request) -> Steps[Keyed]:
+    """A LimitListing, vhosts and users with a limit; `used` holds what there is now, by the same
+    keys. In steps."""
     limits = request.broker.limits
     pager = request.pager()
+    shared = 0
     for count, one in enumerate(limits.rows(), 1):
+        shared += one.kind == USER
         pager.offer((int(one.kind != VHOST), one.name), one)
         if count % STEP_ROWS == 0:
             yield 0.0
     rows: list[LimitRow] = []
-    for row in pager.rows():
+    keys: list[Key] = []
+    for key, row in pager.placed():
         if row.kind == VHOST and row.name not in request.broker.vhosts:
             continue
         if len(rows) % STEP_ROWS == STEP_ROWS - 1:
@@ -37,8 +42,9 @@ def listing(request: Request) -> Steps[LimitListing]:
             used[QUEUES] = request.broker.vhosts[row.name].counted_queues()
         if row.kind == USER:
             used[CHANNELS] = limits.channels_of(row.name)
+        keys.append(key)
         rows.append(LimitRow(row.kind, row.name, dict(row.limits), used))
-    return LimitListing(rows, pager.total, pager.next())
+    return request.keyed(LimitListing(rows, pager.total, pager.next()), pager, keys, shared)
 
 
 def change(request: Request) -> LimitsOf:

@@ -16,14 +16,14 @@ from penstock.base.errors import ConnectionFault, OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin import object_rows as rows
 from penstock.broker.admin.definitions_rows import Row
-from penstock.broker.admin.paging import Pager
+from penstock.broker.admin.paging import Key, Pager
 from penstock.broker.admin.users import FORCED
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.queues.consumers import Consumer
 from penstock.routing.exchange import Exchange
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 from penstock.server.net.sockets import SocketShell
 
 WINDOW_S: Final = 10.0
@@ -103,12 +103,7 @@ def find_connection(broker: Broker, name: str) -> Steps[Connection]:
     found = broker.connections.get(name.partition(" -> ")[0])
     if found is not None:
         return found
-    named: list[Connection] = []
-    for looked, connection in enumerate(list(broker.connections.values()), 1):
-        if looked % STEP_OFFERS == 0:
-            yield 0.0
-        if _given_name(broker, connection) == name:
-            named.append(connection)
+    named = yield from _called(broker, name)
     if not named:
         raise OperatorError(f"no connection '{name}'; `penstock connections` lists them")
     if len(named) > 1:
@@ -117,12 +112,34 @@ def find_connection(broker: Broker, name: str) -> Steps[Connection]:
     return named[0]
 
 
+def _called(broker: Broker, name: str) -> Steps[list[Connection]]:
+    """Those whose client calls them so."""
+    named: list[Connection] = []
+    for looked, connection in enumerate(list(broker.connections.values()), 1):
+        if looked % STEP_OFFERS == 0:
+            yield 0.0
+        if _given_name(broker, connection) == name:
+            named.append(connection)
+    return named
+
+
+def seek_connection(request: Request) -> Steps[dict[str, object]]:
+    """The addresses that a name may mean: `whole` if it is one, `bare` if clients are called so. In
+    steps."""
+    name = request.text("name")
+    found = request.broker.connections.get(name.partition(" -> ")[0])
+    if found is not None:
+        return {"whole": [found.name], "bare": []}
+    named = yield from _called(request.broker, name)
+    return {"whole": [], "bare": [one.name for one in named]}
+
+
 def _given_name(broker: Broker, connection: Connection) -> object:
     negotiator = broker.negotiators.get(connection.name)
     return "" if negotiator is None else negotiator.client_properties.get("connection_name")
 
 
-def connections(request: Request) -> Steps[dict[str, object]]:
+def connections(request: Request) -> Steps[Keyed]:
     """A page of connections, in steps."""
     broker, windows, pager = request.broker, request.history.finding(WINDOW_S), request.pager()
     for looked, one in enumerate((yield from _connections(request)), 1):
@@ -135,10 +152,10 @@ def connections(request: Request) -> Steps[dict[str, object]]:
         found.append(rows.connection_row(broker, connection, windows, _wire(broker, connection)))
         if len(found) % STEP_ROWS == 0:
             yield 0.0
-    return _page(pager, found)
+    return _page(request, pager, found)
 
 
-def channels(request: Request) -> Steps[dict[str, object]]:
+def channels(request: Request) -> Steps[Keyed]:
     """A page of channels, in steps; of one connection by its `name`."""
     broker, windows, pager = request.broker, request.history.finding(WINDOW_S), request.pager()
     for looked, one in enumerate((yield from _connections(request)), 1):
@@ -156,30 +173,36 @@ def channels(request: Request) -> Steps[dict[str, object]]:
         found.append(rows.channel_row(broker, connection, channel, windows, wire))
         if len(found) % STEP_ROWS == 0:
             yield 0.0
-    return _page(pager, found)
+    return _page(request, pager, found)
 
 
-def consumers(request: Request) -> Steps[dict[str, object]]:
+def consumers(request: Request) -> Steps[Keyed]:
     """A page of consumers, in steps."""
     broker, pager = request.broker, request.pager()
     for looked, queue in enumerate(_queues(broker, request.vhost()), 1):
         if looked % STEP_OFFERS == 0:
             yield 0.0
         for consumer in list(queue.consumers):
-            key = (queue.vhost, queue.name, consumer.tag, consumer.holder)
-            pager.offer(key, (queue, consumer))
+            place = (queue.vhost, queue.name, consumer.tag, consumer.holder)
+            pager.offer(place, (queue, consumer))
             if pager.total % STEP_OFFERS == 0:
                 yield 0.0
     found: list[Row] = []
-    for index, (queue, consumer) in enumerate(pager.rows(), 1):
+    keys: list[Key] = []
+    for index, (key, (queue, consumer)) in enumerate(pager.placed(), 1):
         found += consumer_rows(broker, queue, [consumer])
+        keys += [key] * (len(found) - len(keys))
         if index % STEP_ROWS == 0:
             yield 0.0
-    return _page(pager, found)
+    return _page(request, pager, found, keys)
 
 
-def _page(pager: Pager[Any], items: list[Row]) -> dict[str, object]:
-    return {"items": items, "total": pager.total, "next": pager.next()}
+def _page(
+    request: Request, pager: Pager[Any], items: list[Row], keys: list[Key] | None = None
+) -> Keyed:
+    """keys: places of `items`, None where the whole page is there."""
+    page: dict[str, object] = {"items": items, "total": pager.total, "next": pager.next()}
+    return request.keyed(page, pager, keys)
 
 
 def consumer_rows(broker: Broker, queue: QueueActor, consumers: list[Consumer]) -> Iterator[Row]:
@@ -210,7 +233,7 @@ def _queues(broker: Broker, vhost: str) -> Iterator[QueueActor]:
                 yield actor
 
 
-def queues(request: Request) -> Steps[dict[str, object]]:
+def queues(request: Request) -> Steps[Keyed]:
     """A page of queues, in steps; one of them, with its consumers, by its `name`."""
     broker, windows = request.broker, request.history.finding(WINDOW_S)
     vhost, name = request.vhost(), request.text("name")
@@ -226,7 +249,7 @@ def queues(request: Request) -> Steps[dict[str, object]]:
         found.append(rows.queue_row(broker, actor, windows, _owner(broker, actor)))
         if len(found) % STEP_ROWS == 0:
             yield 0.0
-    return _page(pager, found)
+    return _page(request, pager, found)
 
 
 def _one_queue(
@@ -250,7 +273,7 @@ def _owner(broker: Broker, actor: QueueActor) -> str:
     return "" if connection is None else str(_wire(broker, connection)["name"])
 
 
-def exchanges(request: Request) -> Steps[dict[str, object]]:
+def exchanges(request: Request) -> Steps[Keyed]:
     """A page of exchanges, in steps."""
     broker, pager = request.broker, request.pager()
     name = request.fields.get("name")
@@ -263,13 +286,15 @@ def exchanges(request: Request) -> Steps[dict[str, object]]:
             if looked % STEP_OFFERS == 0:
                 yield 0.0
     found: list[Row] = []
-    for place, exchange in pager.rows():
+    keys: list[Key] = []
+    for key, (place, exchange) in pager.placed():
         if place not in broker.vhosts:
             continue
+        keys.append(key)
         found.append(rows.exchange_row(broker, place, exchange))
         if len(found) % STEP_ROWS == 0:
             yield 0.0
-    return _page(pager, found)
+    return _page(request, pager, found, keys)
 
 
 def _places(request: Request) -> list[str]:
@@ -277,7 +302,7 @@ def _places(request: Request) -> list[str]:
     return [vhost] if vhost != "" else list(request.broker.vhosts)
 
 
-def bindings(request: Request) -> Steps[dict[str, object]]:
+def bindings(request: Request) -> Steps[Keyed]:
     """A page of bindings, in steps: all of a virtual host or of the node, of a `source`, or of a
     `destination` of the kind `destination_type`. Every queue is bound to the default exchange by
     its name, which is listed as RabbitMQ lists it."""
@@ -314,7 +339,7 @@ def bindings(request: Request) -> Steps[dict[str, object]]:
             found.append(rows.binding_row(place, exchange, what))
         if len(found) % STEP_ROWS == 0:
             yield 0.0
-    return _page(pager, found)
+    return _page(request, pager, found)
 
 
 def _default_binding(vhost: str, queue: str) -> Row:

@@ -12,23 +12,24 @@ from penstock.base.policy import policy_from
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.policy.policy_manager import Outcome
 from penstock.queues.policy_keys import without_effect
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 
 Answer = dict[str, object]
 STEP_ROWS: Final = 256
 
 
-def listing(request: Request) -> Steps[dict[str, object]]:
+def listing(request: Request) -> Steps[Keyed]:
     """By virtual host, in the order in which they count; in steps. A page goes on behind so many:
     a policy that comes meanwhile may move one to the next page."""
     found = request.broker.policies.listing(request.is_set("operator"), request.text("vhost"))
     pager = request.pager("place")
     for place, one in enumerate(found):
-        pager.offer((place,), one)
+        pager.offer((one.vhost, place), one)
         if place % STEP_ROWS == STEP_ROWS - 1:
             yield 0.0
     rows = [one.as_json() for one in pager.rows()]
-    return {"policies": rows, "total": pager.total, "next": pager.next()}
+    answer: Answer = {"policies": rows, "total": pager.total, "next": pager.next()}
+    return request.keyed(answer, pager)
 
 
 def change(request: Request) -> Answer:

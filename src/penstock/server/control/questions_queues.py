@@ -7,6 +7,8 @@ alone when one queue has that name.
 
 from typing import Final
 
+from msgspec.structs import asdict
+
 from penstock.base.errors import ChannelFault, OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import (
@@ -30,7 +32,7 @@ from penstock.queues.applied import names_of
 from penstock.queues.rules import DROP_NAMES, QueueRules, rules_in_words
 from penstock.routing.deduplication import DeduplicationExchange
 from penstock.routing.delayed import DelayedExchange
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 from penstock.telemetry.actor_window import ActorWindow
 
 WINDOW_S: Final = 10.0
@@ -47,7 +49,7 @@ LETTER_WORDS: Final = {
 }
 
 
-def listing(request: Request) -> Steps[dict[str, object]]:
+def listing(request: Request) -> Steps[Keyed]:
     """A QueueListing, in steps: who comes first is looked at for all, the rest for what is shown.
     A queue that goes meanwhile is shown as it was."""
     sort, vhost, name = request.one_of("sort", QUEUE_SORTS), request.vhost(), request.text("name")
@@ -71,7 +73,7 @@ def listing(request: Request) -> Steps[dict[str, object]]:
     is_first = name == "" and request.text("after") == ""
     exchanges = deduplicating(broker, vhost)[: pager.limit] if is_first else []
     answer = QueueListing(rows, pager.total, exchanges, pager.next())
-    return {key: getattr(answer, key) for key in answer.__struct_fields__}
+    return request.keyed(asdict(answer), pager)
 
 
 def pause(request: Request) -> Paused:
@@ -102,6 +104,16 @@ def release(request: Request) -> GroupEnded:
 
 def find(broker: Broker, name: str) -> QueueActor:
     """The queue called `name`. Raises: OperatorError when there is none, or more than one."""
+    found = _shown_as(broker, name) or _called(broker, name)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(_name(one) for one in found)
+        raise OperatorError(f"queue '{name}' is in several virtual hosts; write one of: {names}")
+    raise OperatorError(f"no queue '{name}'; `penstock queues` lists them")
+
+
+def _shown_as(broker: Broker, name: str) -> list[QueueActor]:
     whole = name.removeprefix("queue:")
     found: list[QueueActor] = []
     for vhost in broker.vhosts.values():
@@ -109,15 +121,21 @@ def find(broker: Broker, name: str) -> QueueActor:
         actor = vhost.queues.get(whole.removeprefix(before)) if whole.startswith(before) else None
         if actor is not None and _name(actor) == whole:
             found.append(actor)
-    if not found:
-        named = [vhost.queues.get(whole) for vhost in broker.vhosts.values()]
-        found = [one for one in named if one is not None]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(_name(one) for one in found)
-        raise OperatorError(f"queue '{name}' is in several virtual hosts; write one of: {names}")
-    raise OperatorError(f"no queue '{name}'; `penstock queues` lists them")
+    return found
+
+
+def _called(broker: Broker, name: str) -> list[QueueActor]:
+    """Those of this name in any virtual host."""
+    named = [vhost.queues.get(name.removeprefix("queue:")) for vhost in broker.vhosts.values()]
+    return [one for one in named if one is not None]
+
+
+def seek(request: Request) -> dict[str, object]:
+    """The queues that a name may mean, as they show themselves: `whole` those that do it so, `bare`
+    those that are called so in their virtual host."""
+    name = request.text("name")
+    whole, bare = _shown_as(request.broker, name), _called(request.broker, name)
+    return {"whole": [_name(one) for one in whole], "bare": [_name(one) for one in bare]}
 
 
 def deduplicating(broker: Broker, only: str) -> list[DeduplicatingRow]:

@@ -19,7 +19,7 @@ from penstock.broker.stream.stream_groups import StreamGroups
 from penstock.explain.consumer_causes import LEASE_DONE, POSITION
 from penstock.queues.leases import LeaseGroup
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 from penstock.streams.reader_groups import ReaderGroup
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import NS_PER_S
@@ -31,8 +31,8 @@ RATE_NS: Final = 10 * NS_PER_S
 """Rates are those of this last time."""
 
 
-def readers(request: Request) -> Steps[ReaderListing]:
-    """Those that are furthest behind first, or by name; in steps."""
+def readers(request: Request) -> Steps[Keyed]:
+    """A ReaderListing: those that are furthest behind first, or by name; in steps."""
     sort, wanted = request.one_of("sort", SORTS), request.vhost()
     pager = request.pager(sort)
     broker = request.broker
@@ -46,7 +46,7 @@ def readers(request: Request) -> Steps[ReaderListing]:
                 lag = (-row.lag_seconds, -row.lag_messages) if sort == "lag" else (0, 0)
                 pager.offer((*lag, row.queue, row.group, row.kind), row)
                 yield 0.0
-    return ReaderListing(pager.rows(), pager.total, pager.next())
+    return request.keyed(ReaderListing(pager.rows(), pager.total, pager.next()), pager)
 
 
 def _readers_of(broker: Broker, history: FlightHistory, queue: QueueActor) -> Iterator[ReaderRow]:

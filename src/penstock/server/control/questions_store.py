@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.actors.cooperative import Steps
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 from penstock.storage.check.offline import QueueStats, StoreStats, store_stat_steps
 from penstock.streams.stats import StreamStats, stream_stats
 
@@ -18,7 +18,7 @@ STEP_STREAMS: Final = 16
 """A stream's bytes are those of all its segments."""
 
 
-def store_answer(request: Request) -> Steps[dict[str, object]]:
+def store_answer(request: Request) -> Steps[Keyed]:
     """A row for each virtual host, with a page of the queues and streams of all of them, by name.
     In steps."""
     broker = request.broker
@@ -53,12 +53,13 @@ def store_answer(request: Request) -> Steps[dict[str, object]]:
         mine = [one for one in shown if one.vhost == vhost]
         rows.append(vhost_row(vhost, stats, mine))
         yield 0.0
-    return {
+    page: dict[str, object] = {
         "sync": broker.stores.sync_rule.words(),
         "vhosts": rows,
         "total": pager.total,
         "next": pager.next(),
     }
+    return request.keyed(page, pager)
 
 
 @dataclass(frozen=True, slots=True)

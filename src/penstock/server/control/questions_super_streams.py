@@ -29,7 +29,7 @@ from penstock.routing.exchange import Exchange
 from penstock.routing.factory import make_exchange
 from penstock.routing.super_stream import PARTITION_ORDER, SUPER_STREAM
 from penstock.server.control.questions_definitions import reach_disk
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 
 BY_KEY: Final = "direct"
 RESERVED: Final = "amq."
@@ -38,7 +38,7 @@ STEP_ROWS: Final = 64
 QUEUE_BIND: Final = 50
 
 
-def listing(request: Request) -> Steps[dict[str, object]]:
+def listing(request: Request) -> Steps[Keyed]:
     """A PartitionListing, in steps."""
     broker, pager = request.broker, request.pager()
     only = request.vhost()
@@ -50,7 +50,9 @@ def listing(request: Request) -> Steps[dict[str, object]]:
             for place, row in enumerate(_rows(vhost, exchange)):
                 pager.offer((home, exchange.name, place), row)
             yield 0.0
-    return {"partitions": pager.rows(), "total": pager.total, "next": pager.next()}
+    rows = pager.rows()
+    page: dict[str, object] = {"partitions": rows, "total": pager.total, "next": pager.next()}
+    return request.keyed(page, pager)
 
 
 def _rows(vhost: VirtualHost, exchange: Exchange) -> list[PartitionRow]:

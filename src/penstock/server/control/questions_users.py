@@ -21,13 +21,13 @@ from penstock.broker.admin.answers_access import (
 )
 from penstock.broker.session.entry_limits import USER
 from penstock.broker.vhost.rights import RIGHTS, Permission, TopicPermission
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 
 STEP_ROWS: Final = 256
 
 
-def listing(request: Request) -> Steps[UserListing]:
-    """In steps."""
+def listing(request: Request) -> Steps[Keyed]:
+    """A UserListing, in steps."""
     broker = request.broker
     pager = request.pager()
     for count, (name, user) in enumerate(list(broker.access.users.items()), 1):
@@ -49,7 +49,8 @@ def listing(request: Request) -> Steps[UserListing]:
         )
         if len(rows) % STEP_ROWS == 0:
             yield 0.0
-    return UserListing(rows, pager.total, pager.next())
+    listed = UserListing(rows, pager.total, pager.next())
+    return request.keyed(listed, pager, shared=pager.total)
 
 
 def add(request: Request) -> Changed:
@@ -95,8 +96,8 @@ def take(request: Request) -> Steps[dict[str, object]]:
     return {"changed": changed}
 
 
-def permissions(request: Request) -> Steps[PermissionListing]:
-    """Of a user, of a virtual host, or all; in steps."""
+def permissions(request: Request) -> Steps[Keyed]:
+    """A PermissionListing of a user, of a virtual host, or all; in steps."""
     user, vhost = request.text("user"), request.vhost()
     broker = request.broker
     pager = request.pager()
@@ -112,12 +113,13 @@ def permissions(request: Request) -> Steps[PermissionListing]:
         if pager.total % STEP_ROWS == 0:
             yield 0.0
     found = pager.rows()
-    return PermissionListing(
+    listed = PermissionListing(
         [row for row in found if isinstance(row, PermissionRow)],
         [row for row in found if isinstance(row, TopicPermissionRow)],
         pager.total,
         pager.next(),
     )
+    return request.keyed(listed, pager)
 
 
 def permit(request: Request) -> Changed:

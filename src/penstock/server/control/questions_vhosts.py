@@ -9,14 +9,15 @@ from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin import vhosts
 from penstock.broker.admin.answers import Changed
 from penstock.broker.admin.answers_access import VhostRow
+from penstock.broker.admin.paging import Key
 from penstock.broker.session.entry_limits import VHOST
-from penstock.server.control.request import Request
+from penstock.server.control.request import Keyed, Request
 
 QUEUES_PER_STEP: Final = 256
 LOOK_S: Final = 0.001
 
 
-def listing(request: Request) -> Steps[dict[str, object]]:
+def listing(request: Request) -> Steps[Keyed]:
     """A VhostListing, in steps: messages are counted queue by queue."""
     broker = request.broker
     pager = request.pager()
@@ -25,7 +26,8 @@ def listing(request: Request) -> Steps[dict[str, object]]:
         if index % QUEUES_PER_STEP == 0:
             yield 0.0
     rows = []
-    for name in pager.rows():
+    keys: list[Key] = []
+    for key, name in pager.placed():
         if name not in broker.vhosts:
             continue
         messages = unacknowledged = count = 0
@@ -39,8 +41,10 @@ def listing(request: Request) -> Steps[dict[str, object]]:
         of = broker.limits.limits_of(VHOST, name)
         row = VhostRow(name, count, messages, connections, of, is_configured, unacknowledged)
         rows.append(row)
+        keys.append(key)
         yield 0.0
-    return {"vhosts": rows, "total": pager.total, "next": pager.next()}
+    page: dict[str, object] = {"vhosts": rows, "total": pager.total, "next": pager.next()}
+    return request.keyed(page, pager, keys)
 
 
 def add(request: Request) -> Changed:

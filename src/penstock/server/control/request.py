@@ -4,11 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.paging import PAGE_ROWS_MAX, Pager
+from penstock.broker.admin.paging import PAGE_ROWS_MAX, Key, Pager
 from penstock.broker.broker import Broker
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
+
+Keyed = dict[str, object] | Struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,22 @@ class Request:
     def pager(self, order: str = "name") -> Pager[Any]:
         """What the page is picked by that is wanted, of rows in this `order`."""
         return Pager(self.limit(), self.text("after"), order)
+
+    def keyed(
+        self,
+        answer: Keyed,
+        pager: Pager[Any],
+        keys: list[Key] | None = None,
+        shared: int = 0,
+    ) -> Keyed:
+        """The answer; for who asks several workers of a node also where its rows stand in the
+        order. keys: places of those that are shown, None for all of the page; shared: how many
+        rows of the listing all workers have alike."""
+        if not self.is_set("with_keys"):
+            return answer
+        fields = answer if isinstance(answer, dict) else asdict(answer)
+        places = pager.keys() if keys is None else keys
+        return fields | {"keys": places, "order": pager.order, "shared": shared}
 
     def vhost(self) -> str:
         """A virtual host that there is, "" for all."""

@@ -6,9 +6,9 @@ from penstock.broker.admin.flow_ledger import (
     accounts,
     kept_in,
     ledger_rows,
-    queue_causes,
 )
 from penstock.broker.admin.paging import Pager
+from penstock.broker.admin.queue_causes import queue_causes
 from penstock.explain.naming import Names
 from tests.owed import owed_rows
 from tests.unit.broker.peer import Bed, Peer

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.base.steps import whole
-from penstock.broker.admin.flow_ledger import ledger_rows, queue_causes
+from penstock.broker.admin.flow_ledger import ledger_rows
 from penstock.broker.admin.paging import Pager
+from penstock.broker.admin.queue_causes import queue_causes
 from penstock.explain.naming import Names
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, Value

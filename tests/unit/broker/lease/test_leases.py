@@ -2,8 +2,8 @@
 
 from penstock.base.limits import LEASE_GROUPS
 from penstock.base.steps import whole
-from penstock.broker.admin.flow_ledger import queue_causes
 from penstock.broker.admin.paging import Pager
+from penstock.broker.admin.queue_causes import queue_causes
 from penstock.broker.admin.view_queues import queue_and_consumers
 from penstock.broker.lease.lease_manager import Order
 from penstock.broker.lease.lease_view import leases_in_words

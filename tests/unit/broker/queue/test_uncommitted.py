@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from penstock.base.steps import whole
-from penstock.broker.admin.flow_ledger import ledger_rows, queue_causes
+from penstock.broker.admin.flow_ledger import ledger_rows
 from penstock.broker.admin.object_rows import queue_row
 from penstock.broker.admin.paging import Pager
+from penstock.broker.admin.queue_causes import queue_causes
 from penstock.broker.admin.view_memory import queue_stamp
 from penstock.broker.admin.view_queues import memory_of
 from penstock.broker.admin.views import actor_snapshots

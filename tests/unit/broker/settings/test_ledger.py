@@ -10,9 +10,9 @@ from penstock.broker.admin.flow_ledger import (
     LOOKED_AT,
     STEP_MESSAGES,
     ledger_rows,
-    queue_causes,
 )
 from penstock.broker.admin.paging import Pager
+from penstock.broker.admin.queue_causes import queue_causes
 from penstock.broker.settings.ledger import (
     CONNECTION,
     NODE,
