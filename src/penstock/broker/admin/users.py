@@ -9,6 +9,8 @@ RabbitMQ's.
 from dataclasses import replace
 from typing import Final
 
+from msgspec import Struct
+
 from penstock.base.config import Config, UserConfig
 from penstock.base.errors import ConnectionFault, OperatorError
 from penstock.base.limits import USERS_MAX
@@ -76,6 +78,70 @@ def delete(broker: Broker, name: str) -> Steps[int]:
     if name in broker.permissions.configured:
         broker.catalogue.parameter_set("", DELETED, name, True)
     return put_out(broker, f"user '{name}' is deleted", user=name)
+
+
+class KeptUser(Struct):
+    """One user for another broker of the same node. password_hash: "" where the configuration has
+    the password."""
+
+    name: str
+    password_hash: str
+    hashing: str
+    tags: list[str]
+    limits: dict[str, int]
+
+
+def kept(broker: Broker) -> Steps[list[KeptUser]]:
+    """All of them, with their limits; in steps."""
+    found: list[KeptUser] = []
+    for user in list(broker.access.users.values()):
+        limits = broker.limits.limits_of(USER, user.name)
+        row = KeptUser(user.name, user.password_hash, user.hashing, list(user.tags), dict(limits))
+        found.append(row)
+        yield 0.0
+    return found
+
+
+def take(broker: Broker, rows: list[KeptUser]) -> Steps[int]:
+    """Have the users that another broker of this node has, and no others; users of the
+    configuration are as that says, but for the default one. How many were changed. Raises:
+    OperatorError."""
+    wanted = {row.name for row in rows}
+    fixed = () if is_default(broker.config) else broker.permissions.configured
+    changed = 0
+    for name in [one for one in broker.access.users if one not in wanted and one not in fixed]:
+        yield from delete(broker, name)
+        changed += 1
+    for row in rows:
+        if row.name not in fixed and row.hashing != "":
+            changed += _take(broker, row)
+        if row.name in broker.access.users:
+            changed += _take_limits(broker, row)
+        yield 0.0
+    return changed
+
+
+def _take(broker: Broker, row: KeptUser) -> bool:
+    """Whether anything was changed."""
+    user = broker.access.users.get(row.name)
+    tags = tuple(row.tags)
+    if user is None:
+        add(broker, row.name, row.password_hash, row.hashing, tags)
+        return True
+    hashed, hashing = row.password_hash, row.hashing
+    wanted = replace(user, password="", password_hash=hashed, hashing=hashing, tags=tags)
+    if user != wanted:
+        broker.set_user(wanted)
+    return user != wanted
+
+
+def _take_limits(broker: Broker, row: KeptUser) -> bool:
+    if row.limits == broker.limits.limits_of(USER, row.name):
+        return False
+    broker.limits.clear(USER, row.name)
+    if row.limits:
+        broker.limits.set(USER, row.name, row.limits)
+    return True
 
 
 def put_out(broker: Broker, why: str, user: str = "", vhost: str = "") -> Steps[int]:

@@ -154,8 +154,8 @@ class Parent:
         done = await self.client.ask(worker, {"op": "users", "do": "take", "users": kept["users"]})
         if done["changed"]:
             self.log.warning(
-                f"worker {worker}: {done['changed']} users or limits were not as those of worker 0, "
-                "and are now"
+                f"worker {worker}: {done['changed']} users or limits were not as those of worker "
+                "0, and are now"
             )
 
     def _adopt(self, sock: socket.socket, name: str) -> None:
