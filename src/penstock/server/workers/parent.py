@@ -175,7 +175,8 @@ class Parent:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            code = await self.workers[worker].ended
+            # Whoever gives up watching does not give up waiting for the end.
+            code = await asyncio.shield(self.workers[worker].ended)
             if loop.time() - began >= CALM_S:
                 self.rests[worker] = FIRST_REST_S
             rest_s = self.rests[worker]
