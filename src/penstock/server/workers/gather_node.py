@@ -1,0 +1,156 @@
+"""The node as a whole, logins, virtual hosts made and deleted, connections closed."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from penstock.base.errors import OperatorError
+from penstock.server.workers.gather_sums import (
+    Rule,
+    added,
+    by_fields,
+    either,
+    joined,
+    least,
+    merged,
+    most,
+    said,
+    some,
+    soonest,
+)
+from penstock.server.workers.gather_ways import Answer, Everybody, Fields, Row, Way, with_missing
+from penstock.server.workers.worker_client import WorkerGone
+
+PAGE_ROWS: Final = 10_000
+
+
+def _own_pid(_values: Sequence[Any]) -> str:
+    return str(os.getpid())
+
+
+STATUS: Final[Mapping[str, Rule]] = {
+    "sync": said,
+    "failure": said,
+    "connections": added,
+    "queues": added,
+    "alarms": either,
+    "memory_bytes": most,
+    "memory_high_bytes": most,
+    "turns": added,
+    "events_dropped": added,
+}
+"""Memory: every worker says that of all of them, see machine/probe."""
+MACHINE: Final[Mapping[str, Rule]] = {
+    "os_pid": _own_pid,
+    "fd_used": added,
+    "fd_total": added,
+    "mem_used": most,
+    "mem_limit": most,
+    "mem_alarm": some,
+    "disk_free": least,
+    "disk_free_limit": most,
+    "disk_free_alarm": some,
+    "failure": said,
+    "syncs": by_fields({"count": added, "seconds": added, "running_s": most}),
+    "turns": added,
+    "events_dropped": added,
+    "login_failures": added,
+}
+FLOW: Final[Mapping[str, Rule]] = {"memory_alarm_in_s": soonest}
+
+
+def _flow(values: Sequence[Row]) -> Row:
+    return merged(values, FLOW, added)
+
+
+NODE: Final[Mapping[str, Rule]] = {
+    "uptime_ms": most,
+    "totals": added,
+    "states": added,
+    "counts": added,
+    "rates": added,
+    "publishers": added,
+    "queues_waiting": added,
+    "held": added,
+    "machine": by_fields(MACHINE),
+    "vhosts": joined,
+    "flow": _flow,
+}
+"""Listeners are those of the first: all workers have the same."""
+
+
+class Node(Way):
+    """One item: the node, as if it were one broker."""
+
+    async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
+        asked = [fields] * everybody.count
+        answers, missing = await everybody.there(asked, everybody.workers.ask)
+        rows = [row for answer in answers.values() for row in answer["items"]]
+        found = merged(list(answers.values()), {}) | {"items": [merged(rows, NODE)]}
+        return with_missing(found, missing)
+
+
+class VhostNames(Way):
+    """As they are placed, with the worker that has each."""
+
+    async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
+        if everybody.count == 1:
+            return await everybody.workers.ask_raw(0, fields)
+        places = everybody.places.vhosts()
+        return {"items": [{"name": name, "worker": worker} for name, worker in places.items()]}
+
+
+class Login(Way):
+    """The first worker knows every user; which virtual hosts one may use, each knows of its own."""
+
+    async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
+        workers = everybody.workers
+        found = await workers.ask(0, fields)
+        if "vhosts" not in found or everybody.count == 1:
+            return found
+        asked = {"op": "permissions", "do": "list", "user": found["user"], "limit": PAGE_ROWS}
+        vhosts = dict.fromkeys(found["vhosts"])
+        for worker in range(1, everybody.count):
+            after = ""
+            while True:
+                page = await workers.ask(worker, {**asked, "after": after})
+                vhosts.update(dict.fromkeys(row["vhost"] for row in page["permissions"]))
+                after = page["next"]
+                if after == "" or len(page["permissions"]) < PAGE_ROWS:
+                    break
+        return {**found, "vhosts": list(vhosts)}
+
+
+class AddVhost(Way):
+    """It has a place before it is made, and none any more where it could not be made."""
+
+    async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
+        name, places = str(fields.get("name", "")), everybody.places
+        is_there = 0 <= places.worker_of(name) < everybody.count
+        worker = places.worker_of(name) if is_there else places.place(name)
+        try:
+            return await everybody.workers.ask_raw(worker, fields)
+        except WorkerGone as gone:
+            # It may have been made: what its worker has at its next start decides.
+            raise OperatorError(
+                f"vhost '{name}' has its place at worker {worker}, and whether it is there is not "
+                f"known: {gone}"
+            ) from gone
+        except OperatorError:
+            if not is_there:
+                places.forget(name)
+            raise
+
+
+class DeleteVhost(Way):
+    """It keeps its place until all of it is gone."""
+
+    async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
+        name, places = str(fields.get("name", "")), everybody.places
+        worker = places.worker_of(name)
+        if not 0 <= worker < everybody.count:
+            known = ", ".join(sorted(places.vhosts()))
+            raise OperatorError(f"no vhost '{name}'; there is: {known}")
+        done = await everybody.workers.ask_raw(worker, fields)
+        places.forget(name)
+        return done
