@@ -72,8 +72,8 @@ class Import(Way):
     async def _import(self, everybody: Everybody, fields: Fields) -> Answer:
         places = everybody.places
         vhost = str(fields.get("vhost", ""))
-        if vhost != "":
-            everybody.home(vhost)
+        if vhost != "" and everybody.home(vhost) is None:
+            raise everybody.no_vhost(vhost)
         named = await in_slices(_named_vhosts(fields.get("definitions")))
         there = places.vhosts()
         new = [name for name in named if name not in there]

@@ -126,8 +126,8 @@ class AddVhost(Way):
 
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
         name, places = str(fields.get("name", "")), everybody.places
-        is_there = 0 <= places.worker_of(name) < everybody.count
-        worker = places.worker_of(name) if is_there else places.place(name)
+        there = everybody.home(name)
+        worker = places.place(name) if there is None else there
         try:
             return await everybody.workers.ask_raw(worker, fields)
         except WorkerGone as gone:
@@ -137,7 +137,7 @@ class AddVhost(Way):
                 f"known: {gone}"
             ) from gone
         except OperatorError:
-            if not is_there:
+            if there is None:
                 places.forget(name)
             raise
 
@@ -147,10 +147,9 @@ class DeleteVhost(Way):
 
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
         name, places = str(fields.get("name", "")), everybody.places
-        worker = places.worker_of(name)
-        if not 0 <= worker < everybody.count:
-            known = ", ".join(sorted(places.vhosts()))
-            raise OperatorError(f"no vhost '{name}'; there is: {known}")
+        worker = everybody.home(name)
+        if worker is None:
+            raise everybody.no_vhost(name, "no vhost '{}'; there is: ")
         done = await everybody.workers.ask_raw(worker, fields)
         places.forget(name)
         return done

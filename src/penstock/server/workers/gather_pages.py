@@ -168,7 +168,7 @@ class Listing(Way):
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
         vhost = str(fields.get("vhost", ""))
         if vhost != "":
-            return await everybody.workers.ask_raw(everybody.home(vhost), fields)
+            return await everybody.at_home(vhost, fields)
         after = str(fields.get("after", ""))
         cursor = Cursor("", None, [0] * everybody.count)
         if after != "":

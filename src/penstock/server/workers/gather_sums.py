@@ -74,11 +74,14 @@ def either(values: Sequence[Any]) -> Any:
 
 
 def added(values: Sequence[Any]) -> Any:
-    """Numbers are added, objects field by field, and rows of lists that have the same words."""
+    """Numbers are added, objects field by field, lists of numbers place by place, and of other
+    lists the rows that have the same words."""
     if isinstance(values[0], dict):
         return merged(values, {}, added)
     if isinstance(values[0], list):
-        return _rows_added(values)
+        if any(isinstance(row, dict) for rows in values for row in rows):
+            return _rows_added(values)
+        return [added(each) for each in zip(*values, strict=True)]
     if isinstance(values[0], int | float) and not isinstance(values[0], bool):
         return sum(values)
     return values[0]

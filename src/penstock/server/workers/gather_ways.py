@@ -14,6 +14,7 @@ Row = dict[str, Any]
 Fields = Mapping[str, Any]
 Answer = Row | msgspec.Raw
 Ask = Callable[[int, Fields], Awaitable[Row]]
+UNKNOWN_VHOST: Final = "no vhost '{}'; one of: "
 MISSING: Final = "missing"
 """In an answer: which workers' part is not in it, and why, one sentence each."""
 
@@ -56,13 +57,25 @@ class Everybody:
     def count(self) -> int:
         return self.workers.count
 
-    def home(self, vhost: str) -> int:
-        """The worker of a virtual host that there is."""
+    def home(self, vhost: str) -> int | None:
+        """The worker of a virtual host, None where there is no such one."""
         worker = self.places.worker_of(vhost)
-        if not 0 <= worker < self.count:
-            known = ", ".join(sorted(self.places.vhosts()))
-            raise OperatorError(f"no vhost '{vhost}'; one of: {known}")
-        return worker
+        return worker if 0 <= worker < self.count else None
+
+    def no_vhost(self, vhost: str, words: str = UNKNOWN_VHOST) -> OperatorError:
+        """Such a one there is not. words: of a broker that says so."""
+        return OperatorError(words.format(vhost) + ", ".join(sorted(self.places.vhosts())))
+
+    async def at_home(self, vhost: str, fields: Fields) -> msgspec.Raw:
+        """The answer of the worker that has this virtual host. If none has it, the first one says
+        what it thinks of the question, which may have other faults, too."""
+        worker = self.home(vhost)
+        try:
+            return await self.workers.ask_raw(worker or 0, fields)
+        except OperatorError as error:
+            if worker is None and str(error).startswith(UNKNOWN_VHOST.format(vhost)):
+                raise self.no_vhost(vhost) from error
+            raise
 
     async def outcomes(self, questions: Sequence[Fields], ask: Ask) -> list[Row | OperatorError]:
         """What each worker says to its question, or why it does not."""
@@ -141,7 +154,7 @@ class OfVhost(Way):
             # What is no object, the worker says what is wrong with.
             found = found.get(key) if isinstance(found, Mapping) else None
         vhost = self.default if found in (None, "") else str(found)
-        return await everybody.workers.ask_raw(everybody.home(vhost), fields)
+        return await everybody.at_home(vhost, fields)
 
 
 class AtAll(Way):

@@ -3,10 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
+from penstock.base.steps import whole
+from penstock.broker.admin.paging import Pager
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
+from penstock.server.workers.gather_pages import Cursor, Page
 from tests.unit.broker.stream.test_stream_groups import ask
 from tests.unit.server.workers.workforce import Row, Workforce, workforce
 
@@ -77,31 +82,144 @@ LISTINGS: list[tuple[Row, tuple[str, ...]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("question", "names"), LISTINGS, ids=[" ".join(map(str, one.values())) for one, _ in LISTINGS]
-)
-async def test_all_pages_together_are_the_listing(
-    question: Row, names: tuple[str, ...], tmp_path: Path
-) -> None:
+async def test_all_pages_together_are_the_listing(tmp_path: Path) -> None:
     async with workforce(tmp_path, *VHOSTS) as force:
         await filled(force)
-        whole = await pages(force, names, 10_000, question)
-        own = [
-            row
-            for worker in range(len(force.beds))
-            for page in [await force.ask_one(worker, **question, limit=10_000)]
-            for name in names
-            for row in page[name]
-        ]
-        alike = {"users": "name", "limits": "name"}.get(names[0])
-        if question.get("do") == "accounts":
-            assert len(whole) == len(own) - 2
-        elif alike:
-            assert [one[alike] for one in whole] == list(dict.fromkeys(one[alike] for one in whole))
-            assert {one[alike] for one in whole} == {one[alike] for one in own}
-        else:
-            assert sorted(map(str, whole)) == sorted(map(str, own))
-        first = await force.ask(**question, limit=1)
-        assert first.get("matching", first["total"]) == len(whole)
-        for limit in (1, 3, len(whole), max(1, len(whole) - 1)):
-            assert await pages(force, names, limit, question) == whole, f"pages of {limit}"
+        for question, names in LISTINGS:
+            listed = await pages(force, names, 10_000, question)
+            await check_union(force, question, names, listed)
+            first = await force.ask(**question, limit=1)
+            assert first.get("matching", first["total"]) == len(listed), question
+            for limit in (1, 3, len(listed), max(1, len(listed) - 1)):
+                found = await pages(force, names, limit, question)
+                assert found == listed, f"{question} in pages of {limit}"
+
+
+async def check_union(
+    force: Workforce, question: Row, names: tuple[str, ...], listed: list[Any]
+) -> None:
+    """All rows of all workers are `listed`, and what they have alike is there once."""
+    own = [
+        row
+        for worker in range(len(force.beds))
+        for page in [await force.ask_one(worker, **question, limit=10_000)]
+        for name in names
+        for row in page[name]
+    ]
+    if names[0] in ("users", "limits"):
+        pairs = [(one.get("kind"), one["name"]) for one in listed]
+        assert pairs == list(dict.fromkeys(pairs)), question
+        assert set(pairs) == {(one.get("kind"), one["name"]) for one in own}, question
+    elif question.get("do") == "accounts":
+        assert len(listed) == len(own) - 2
+        assert [one["name"] for one in listed if one["depth"] == 0] == ["node"]
+    else:
+        assert sorted(map(str, listed)) == sorted(map(str, own)), question
+    if question.get("sort") == "ready":
+        ready = [one["messages_ready"] for one in listed]
+        assert ready == sorted(ready, reverse=True) and len(set(ready)) > 2
+
+
+# -- the cut, with pages of any workers ----------------------------------------------------------
+
+KEYS = st.tuples(st.integers(0, 3), st.text("ab", max_size=2))
+WORKERS = st.lists(st.lists(KEYS, max_size=8), min_size=1, max_size=4)
+
+
+def worker_page(keys: list[Any], worker: int, after: str, limit: int) -> Row:
+    """What a worker answers that has rows with these places in an order."""
+    pager: Pager[str] = Pager(limit, after, "o")
+    seen: dict[Any, int] = {}
+    for key in keys:
+        seen[key] = seen.get(key, 0) + 1
+        pager.offer(key, f"{worker} {key} {seen[key]}")
+    answer = {"rows": pager.rows(), "keys": pager.keys(), "order": "o", "shared": 0}
+    answer |= {"total": pager.total, "next": pager.next()}
+    found: Row = msgspec.json.decode(msgspec.json.encode(answer))
+    return found
+
+
+def page_of(workers: list[list[Any]], after: str, limit: int) -> Page:
+    cursor: Cursor | None = Cursor("", None, [0] * len(workers))
+    if after != "":
+        cursor = Cursor.read(after, len(workers))
+    assert cursor is not None
+    answers = {
+        worker: worker_page(keys, worker, "" if after == "" else cursor.of(worker), limit)
+        for worker, keys in enumerate(workers)
+    }
+    page = Page(answers, ("rows",), limit, cursor, None)
+    whole(page.steps())
+    return page
+
+
+@given(WORKERS, st.integers(1, 9))
+def test_pages_of_any_size_are_the_sorted_union(workers: list[list[Any]], limit: int) -> None:
+    expected = sorted(
+        (key, worker, place)
+        for worker, keys in enumerate(workers)
+        for place, key in enumerate(sorted(keys))
+    )
+    rows: list[str] = []
+    after = ""
+    while True:
+        page = page_of(workers, after, limit)
+        assert page.total == len(expected) and len(page.rows["rows"]) <= limit
+        rows += page.rows["rows"]
+        after = page.next
+        if after == "":
+            break
+        assert len(page.rows["rows"]) == limit
+    assert len(rows) == len(set(rows)) == len(expected)
+    assert [row.split(" ", 1)[0] for row in rows] == [str(worker) for _, worker, _ in expected]
+    assert [row.rsplit(" ", 1)[0].split(" ", 1)[1] for row in rows] == [
+        str(key) for key, _, _ in expected
+    ]
+
+
+@given(
+    st.lists(st.sets(KEYS, max_size=8), min_size=1, max_size=4),
+    st.integers(1, 4),
+    st.lists(st.tuples(st.integers(0, 3), st.booleans(), KEYS), max_size=30),
+)
+def test_what_is_there_all_the_time_is_on_one_page(
+    workers: list[set[Any]], limit: int, changes: list[tuple[int, bool, Any]]
+) -> None:
+    """Others come and go between two pages, one at a time."""
+    lasting = [
+        set(keys) - {key for at, _, key in changes if at % len(workers) == worker}
+        for worker, keys in enumerate(workers)
+    ]
+    left = list(changes)
+    rows: list[str] = []
+    after = ""
+    while True:
+        page = page_of([sorted(keys) for keys in workers], after, limit)
+        rows += page.rows["rows"]
+        after = page.next
+        if after == "":
+            break
+        if left:
+            at, is_new, key = left.pop()
+            there = workers[at % len(workers)]
+            (there.add if is_new else there.discard)(key)
+    for worker, keys in enumerate(lasting):
+        for key in keys:
+            assert rows.count(f"{worker} {key} 1") == 1
+
+
+def test_a_place_of_other_workers_is_refused() -> None:
+    assert Cursor.read('["o",[1],[1,2]]', 3) is None
+    assert Cursor.read("x", 2) is None
+    assert Cursor.read('["o",[1],[1,2]]', 2) is not None
+
+
+async def test_a_place_of_a_listing_in_another_order_is_refused(tmp_path: Path) -> None:
+    async with workforce(tmp_path, ("/",), ("a",)) as force:
+        for bed, vhost in zip(force.beds, ("/", "a"), strict=True):
+            bed.connect(vhost=vhost).call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+        page = await force.ask("queues", sort="ready", limit=1)
+        said = await force.refusal("queues", sort="name", after=page["next"])
+        assert "from a listing by 'ready', not by 'name'" in said
+        assert "begin anew without it" in await force.refusal("queues", after="x")
+        assert "must be 1..10000" in await force.refusal("queues", limit=0)
