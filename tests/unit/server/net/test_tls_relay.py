@@ -129,7 +129,7 @@ async def test_a_client_of_megabytes_does_not_hold_one_of_bytes(
                 assert await content(large) == body
 
         pumping = asyncio.create_task(pump())
-        for _ in range(100):
+        for _ in range(20):
             began_s = time.monotonic()
             small.writer.write(publish("small", b"s"))
             small.say(1, m.BasicGet("small", no_ack=True))
@@ -139,7 +139,7 @@ async def test_a_client_of_megabytes_does_not_hold_one_of_bytes(
         pumping.cancel()
         with suppress(asyncio.CancelledError):
             await pumping
-        assert sorted(waits)[50] < 0.25, "the client of the test is in the same loop"
+        assert sorted(waits)[10] < 0.5, "the client of the test is in the same loop"
         await large.close()
         await small.close()
         await until(lambda: ended(first, second))
@@ -156,7 +156,7 @@ async def test_a_client_that_reads_nothing_is_not_read_for(tmp_path: Path, shelf
         for _ in range(12):
             wire.writer.write(publish("q", body))
             wire.say(1, m.BasicGet("q", no_ack=True))
-        await until(lambda: any(one.output.held_bytes > 3 * MB for one in shells(second)))
+        await until(lambda: any(one.output.held_bytes > MB for one in shells(second)))
         (relay,) = handover_of(first).relays
         assert len(relay._client.data) < 100_000
         pause(wire, False)
@@ -214,7 +214,7 @@ async def test_a_client_that_goes_is_gone_there(tmp_path: Path, shelf: Path, way
         else:
             await wire.close()
         await until(lambda: ended(first, second))
-        assert any("its socket ended without" in line for line in book_of(second).lines)
+        assert any(line.endswith("(tested): closed") for line in book_of(second).lines)
         await until(lambda: open_files() == before)
 
 
