@@ -16,8 +16,7 @@ from penstock.protocol.values import Table
 from penstock.server.boot.node import Node
 from penstock.server.net.handover_socket import handover_pair, send_operator
 from tests.unit.broker.peer import start_ok
-from tests.unit.server.wire import Wire, book_of, until
-from tests.unit.server.workers import (
+from tests.unit.server.handover_bed import (
     HERE,
     MISSING,
     THERE,
@@ -30,6 +29,7 @@ from tests.unit.server.workers import (
     publish,
     two,
 )
+from tests.unit.server.wire import Wire, book_of, until
 
 GUEST = UserConfig("guest", "guest", True)
 OTHER = UserConfig("other", "other")

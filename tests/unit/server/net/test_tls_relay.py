@@ -13,10 +13,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.server.boot.node import Node
 from penstock.server.net.sockets import SocketShell
-from tests.unit.server.net.test_handover import echo, nothing_is_left
-from tests.unit.server.net.test_tls import connect, settings, shelf, trusting
-from tests.unit.server.wire import Wire, book_of, until
-from tests.unit.server.workers import (
+from tests.unit.server.handover_bed import (
     THERE,
     content,
     greeted,
@@ -27,6 +24,9 @@ from tests.unit.server.workers import (
     publish,
     two,
 )
+from tests.unit.server.net.test_handover import echo, nothing_is_left
+from tests.unit.server.net.test_tls import connect, settings, shelf, trusting
+from tests.unit.server.wire import Wire, book_of, until
 
 __all__ = ["shelf"]
 MB = 1_048_576
