@@ -104,5 +104,6 @@ async def workforce(
         yield force
     finally:
         force.client.close()
+        await asyncio.sleep(0)
         for one in force.sockets:
             await one.close()
