@@ -28,6 +28,8 @@ SHOWN: Final = 50
 PAGE_ROWS: Final = 10_000
 TABLE: Final = "table"
 PORT: Final = 5672
+MISSING: Final = "missing"
+"""In an answer of a broker with several workers: those that do not answer, a sentence each."""
 WHICH: Final = ("port", "control", "url")
 """Options that say which broker is asked."""
 PLACE: Final = (*WHICH, "login", "ca")
@@ -36,7 +38,7 @@ PLACE: Final = (*WHICH, "login", "ca")
 class RunningBroker:
     """The broker that a command asks. path: of its control socket; form: how its answers are
     printed: table, json or csv; page_rows: of a listing that are asked for at a time; http: the way
-    to it instead of the socket, None for the socket."""
+    to it instead of the socket, None for the socket. missing: workers whose part was not there."""
 
     def __init__(
         self, path: str, form: str, page_rows: int = PAGE_ROWS, http: "HttpWay | None" = None
@@ -45,14 +47,23 @@ class RunningBroker:
         self.form = form
         self.page_rows = page_rows
         self.http = http
+        self.missing: list[object] = []
 
     def ask(self, request: dict[str, object], timeout_s: float = 60.0) -> dict[str, object]:
-        """The broker's answer, for a command that goes on with it. Raises: OperatorError."""
+        """The broker's answer, for a command that goes on with it. What is not in it is said beside
+        it. Raises: OperatorError."""
         if self.http is None:
-            return ask(self.path, request, timeout_s)
-        from penstock.cli.ways import over_http
+            answer = ask(self.path, request, timeout_s)
+        else:
+            from penstock.cli.ways import over_http
 
-        return over_http(self.http, request)
+            answer = over_http(self.http, request)
+        missing = answer.get(MISSING)
+        for one in missing if isinstance(missing, list) else ():
+            if one not in self.missing:
+                self.missing.append(one)
+                click.echo(f" ! not all of it is there: {one}", err=True)
+        return answer
 
     def do(self, request: dict[str, object]) -> dict[str, object]:
         """Have it do what AMQP has a method for, as declaring, purging or publishing: with the

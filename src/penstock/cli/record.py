@@ -4,7 +4,7 @@ import time
 from base64 import b64decode
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
@@ -74,19 +74,35 @@ def list_(path: str, form: str) -> None:
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @placed()
 def save(output: str, last: str, incident: int | None, force: bool, path: str) -> None:
-    """Write an incident file: events, history, configuration; never a message, never a password."""
+    """Write an incident file: events, history, configuration; never a message, never a password.
+
+    With several workers (serve --cores) each writes one, FILE-worker-0.pflow and so on."""
     now = datetime.now(UTC)
     file = Path(output or f"penstock-{now:%Y%m%d-%H%M%S}.pflow")
-    if file.exists() and not force:
-        raise OperatorError(f"{file} is there already; choose another -o, or --force to replace it")
+    _check_free(file, force)
     wish: dict[str, object] = {"op": "record", "do": "save"}
     if incident is None:
         wish["last_s"] = parse_duration_ns(last) / NS_PER_S
     else:
         wish["incident"] = incident
-    data = fetch(path, int(_number(ask(path, wish), "number")))
-    write_private(file, data)
-    click.echo(f"{file}: {size(len(data))}; look at it with: penstock replay {file}")
+    answer = ask(path, wish)
+    records: Any = answer.get("records", [])
+    # Of a broker with several workers each has a record of its own.
+    files = {_of_worker(file, one["worker"]): int(one["number"]) for one in records}
+    for one, number in (files or {file: int(_number(answer, "number"))}).items():
+        _check_free(one, force)
+        data = fetch(path, number)
+        write_private(one, data)
+        click.echo(f"{one}: {size(len(data))}; look at it with: penstock replay {one}")
+
+
+def _check_free(file: Path, force: bool) -> None:
+    if file.exists() and not force:
+        raise OperatorError(f"{file} is there already; choose another -o, or --force to replace it")
+
+
+def _of_worker(file: Path, worker: int) -> Path:
+    return file.with_name(f"{file.stem}-worker-{worker}{file.suffix}")
 
 
 def fetch(place: str, number: int) -> bytes:

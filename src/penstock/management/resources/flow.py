@@ -114,6 +114,10 @@ async def log(call: Call) -> Response:
         text = call.query.get(key)
         if text is None:
             continue
+        if key == "since" and "," in text:
+            # Of several workers, as they have called it `next`.
+            request[key] = text
+            continue
         if not text.isascii() or not text.isdecimal() or len(text) > NUMBER_DIGITS:
             raise bad_request(f"{key} = {text[:20]!r} is no number")
         request[key] = int(text)
