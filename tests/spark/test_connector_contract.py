@@ -357,7 +357,7 @@ def test_a_connection_that_dies_before_its_first_channel_is_made_anew(
         connection = open_one(options, name)
         opened.append(name)
         if len(opened) <= 2:
-            cut(connection._socket.fileno())
+            cut(connection.detach()[0].fileno())
         return connection
 
     monkeypatch.setattr(stream_read, "_open", mortal)

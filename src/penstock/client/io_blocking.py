@@ -9,28 +9,27 @@
 
 Everything happens in the caller's thread: heartbeats go out and deliveries come in only while a
 call is running, so an idle program calls `connection.process` now and then. Reading goes on while
-a write waits for the socket, so that neither side can hold the other up for ever.
+a write waits for the socket, so that neither side can hold the other up for ever, and a broker that
+is gone without a word is noticed by its heartbeats.
 """
 
-import select
 import socket
 import ssl
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, TypeVar
 
 from penstock.client.errors import ConnectError, ConnectionClosedError, NackedError, NoReplyError
 from penstock.client.events import Delivery, Replied
 from penstock.client.inbox import ChannelInbox, ClientInbox
 from penstock.client.io_sockets import open_socket
+from penstock.client.io_transport import Transport
 from penstock.client.session import ClientSession
 from penstock.client.url import BrokerUrl, parse_url
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table
 
-READ_BYTES: Final = 262_144
 REPLY_TIMEOUT_MS: Final = 30_000
 _NS_PER_MS: Final = 1_000_000
 _NO_PROPERTIES: Final = Properties()
@@ -73,8 +72,7 @@ class Connection:
     def __init__(self, sock: socket.socket, session: ClientSession) -> None:
         self.session = session
         self.inbox = ClientInbox()
-        self._socket = sock
-        self._socket.setblocking(False)
+        self._transport = Transport(sock, session, self.inbox)
 
     def __enter__(self) -> "Connection":
         return self
@@ -106,35 +104,27 @@ class Connection:
 
     def drop(self) -> None:
         """Close the socket without a word to the broker. Idempotent."""
-        self._socket.close()
+        self._transport.close()
 
     def detach(self) -> tuple[socket.socket, ClientSession]:
         """Give away socket and session, for a caller with its own loop; this object is done.
 
         The socket is non-blocking; deliveries already taken in stay in `inbox`.
         """
-        return self._socket, self.session
+        return self._transport.socket, self.session
 
     def process(self, timeout_ms: int = 0) -> None:
         """Read and write what is possible for up to `timeout_ms`: heartbeats, deliveries.
 
         Returns as soon as anything came in. Raises: ConnectionClosedError.
         """
-        self._step(timeout_ms)
+        self._transport.step(_end_ns(timeout_ms))
         self.inbox.check()
 
     def flush(self) -> None:
         """Write everything said so far, reading meanwhile. Raises: ConnectionClosedError."""
-        data = memoryview(self.session.output(time.monotonic_ns()))
-        while data:
-            try:
-                data = data[self._socket.send(data) :]
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                if self._ready(select.POLLIN | select.POLLOUT, None) & select.POLLIN:
-                    self._read()
-            except OSError:
-                self._lost()
-                return
+        self._transport.write(None)
+        self.inbox.check()
 
     def wait_for_reply(self, inbox: ChannelInbox, request: m.Method) -> Replied:
         """Wait for the reply to `request`. Raises: ChannelClosedError, NoReplyError, …"""
@@ -154,59 +144,18 @@ class Connection:
 
         Raises: NoReplyError after `timeout_ms`; ConnectionClosedError.
         """
-        end_ns = None if timeout_ms is None else time.monotonic_ns() + timeout_ms * _NS_PER_MS
-        self.flush()
+        end_ns = _end_ns(timeout_ms)
+        self._transport.write(end_ns)
         while not is_there():
             self.inbox.check()
-            left_ms = None
-            if end_ns is not None:
-                left_ms = (end_ns - time.monotonic_ns()) / _NS_PER_MS
-                if left_ms <= 0:
-                    raise NoReplyError(f"no {what} within {timeout_ms} ms")
-            self._step(left_ms)
+            if end_ns is not None and time.monotonic_ns() >= end_ns:
+                raise NoReplyError(f"no {what} within {timeout_ms} ms")
+            self._transport.step(end_ns)
 
-    def _step(self, timeout_ms: float | None) -> None:
-        """One round: write what is there, wait for input or the heartbeat, read once."""
-        now_ns = time.monotonic_ns()
-        self.inbox.put(self.session.tick(now_ns))
-        self.flush()
-        if self.inbox.is_closed():
-            return
-        tick_ns = self.session.next_tick_ns()
-        if tick_ns is not None:
-            tick_ms = max(0.0, (tick_ns - now_ns) / _NS_PER_MS)
-            timeout_ms = tick_ms if timeout_ms is None else min(timeout_ms, tick_ms)
-        pending = isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
-        if pending or self._ready(select.POLLIN, timeout_ms):
-            self._read()
-            self.flush()
 
-    def _ready(self, wanted: int, timeout_ms: float | None) -> int:
-        """Wait for the socket; what it is ready for. poll, because select stops at 1024 files."""
-        poll = select.poll()
-        poll.register(self._socket, wanted)
-        found = poll.poll(timeout_ms)
-        return found[0][1] if found else 0
-
-    def _read(self) -> None:
-        try:
-            data = self._socket.recv(READ_BYTES)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return
-        except OSError:
-            self._lost()
-            return
-        if data:
-            self.inbox.put(self.session.feed(data, time.monotonic_ns()))
-        else:
-            self.inbox.put(self.session.end_of_stream())
-
-    def _lost(self) -> None:
-        """The socket broke. What the broker said before that, it may still hold, comes first."""
-        with suppress(OSError):
-            data = self._socket.recv(READ_BYTES)
-            self.inbox.put(self.session.feed(data, time.monotonic_ns()))
-        self.inbox.put(self.session.end_of_stream())
+def _end_ns(timeout_ms: int | None) -> int | None:
+    """Monotonic."""
+    return None if timeout_ms is None else time.monotonic_ns() + timeout_ms * _NS_PER_MS
 
 
 class Channel:
