@@ -60,6 +60,16 @@ class LoadPlan:
     def __post_init__(self) -> None:
         if self.producers + self.consumers < 1:
             raise OperatorError("nothing to do: no producers and no consumers")
+        for option, number in (
+            ("--rate", self.rate_per_s),
+            ("--time", self.duration_s),
+            ("--warm-up", self.warm_up_s),
+            ("--grace", self.grace_s),
+            ("--consumer-rate", self.consumer_rate_per_s),
+        ):
+            # No range keeps it out: it is neither below nor above any number.
+            if number != number:
+                raise OperatorError(f"{option} nan is not a number")
         if not STAMP_BYTES <= self.size_bytes_min <= self.size_bytes_max:
             raise OperatorError(
                 f"body sizes {self.size_bytes_min}..{self.size_bytes_max}: a body carries a time "
