@@ -148,7 +148,14 @@ class Child:
     async def _read(self) -> None:
         stdout = self._process.stdout
         assert stdout is not None, "every child is started with a pipe"
-        while line := await stdout.readline():
+        while True:
+            try:
+                line = await stdout.readline()
+            except ValueError:
+                # A piece of a line that is longer than LINE_BYTES_MAX: it is no status.
+                continue
+            if not line:
+                return
             fields = _status(line)
             if fields is not None:
                 self.status.update(fields)

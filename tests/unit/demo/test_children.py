@@ -104,3 +104,18 @@ def is_alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+LONG_LINE = "print('x' * 300_000, flush=True); "
+
+
+def test_a_line_that_is_too_long_is_no_end_of_what_a_child_says(tmp_path: Path) -> None:
+    """Nothing behind it was read, and the end of the run left the other children."""
+
+    async def scene() -> list[int | None]:
+        children = Children(tmp_path)
+        both = [await started(children, one) for one in (READS_INPUT, LONG_LINE + READS_INPUT)]
+        await children.stop_all()
+        return [child.exit_status for child in both]
+
+    assert asyncio.run(scene()) == [-signal.SIGTERM, -signal.SIGTERM]
