@@ -235,6 +235,8 @@ PROFILES: Final = {profile.name: profile for profile in _ALL}
 
 STATIC: Final = "static-"
 STATIC_MESSAGES_MAX: Final = 1_000_000
+STATIC_DIGITS_MAX: Final = 20
+"""Python refuses to read some thousands in words of its own."""
 
 
 def static_profile(messages: int) -> Profile:
@@ -250,7 +252,8 @@ def profile_named(name: str) -> Profile:
     if profile is not None:
         return profile
     number = name.removeprefix(STATIC)
-    if number != name and number.isdecimal() and 2 <= int(number) <= STATIC_MESSAGES_MAX:
+    is_number = number != name and number.isdecimal() and len(number) <= STATIC_DIGITS_MAX
+    if is_number and 2 <= int(number) <= STATIC_MESSAGES_MAX:
         return static_profile(int(number))
     raise OperatorError(
         f"flow profile '{name}' is unknown; one of: {', '.join(PROFILES)}, or {STATIC}N with a "

@@ -81,7 +81,14 @@ def test_an_adaptive_profile_makes_its_aims_part_of_the_strategy() -> None:
 
 
 def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
-    for name in ("rabbitmq-9", "static-", "static-1", "static-x", "static-1000001"):
+    for name in (
+        "rabbitmq-9",
+        "static-",
+        "static-1",
+        "static-x",
+        "static-1000001",
+        "static-" + "9" * 5000,
+    ):
         with pytest.raises(OperatorError, match="one of: penstock, adaptive, rabbitmq-4"):
             profile_named(name)
 
