@@ -30,6 +30,8 @@ ROWS_PER_PART: Final = 16
 PART_S: Final = 5.0
 """Without Spark rows are kept when there are so many, or after so long: what a kill costs."""
 SEEDS_MAX: Final = 1000
+DIGITS_MAX: Final = 18
+"""Of a number in the table, whose columns have 64 bits."""
 
 
 def run_sweep(
@@ -156,9 +158,11 @@ def parts(text: str) -> tuple[str, ...]:
 
 
 def whole(text: str, option: str) -> int:
-    """A whole number. Raises: OperatorError."""
+    """A whole number, as large as the table holds. Raises: OperatorError."""
     if not text.isdecimal():
         raise OperatorError(f"{option} '{text}' is not a whole number")
+    if len(text) > DIGITS_MAX:
+        raise OperatorError(f"{option} '{text[:DIGITS_MAX]}…' is more than there can be")
     return int(text)
 
 
