@@ -81,11 +81,13 @@ def doubts_of(
     prefetches = {model.names[one.queue]: (one.prefetch, one.count) for one in wanted.consumers}
     for one in seen.queues:
         was, will = of_queue(before.seen, one.name), of_queue(after.seen, one.name)
+        # A queue that nobody consumes has none.
+        limits = prefetches.get(one.name) if "prefetch" in changes else None
         why = _of_steadiness(one, was, will)
         if not why and will is not None:
             why = (
                 _of_consumers(one, will, factor)
-                or ("prefetch" in changes and _of_prefetch(one, will, *prefetches[one.name]))
+                or (limits is not None and _of_prefetch(one, will, *limits))
                 or _of_publishers(one, will, seen)
             ) or ""
         if why:

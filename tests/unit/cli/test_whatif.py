@@ -15,7 +15,7 @@ from penstock.telemetry.snapshots import ActorSnapshot, Times
 NS_PER_S = 1_000_000_000
 
 
-def record(path: Path, rate: int) -> Path:
+def record(path: Path, rate: int, consumers: int = 1) -> Path:
     """Eleven rounds of a queue that takes and answers `rate` messages a second from one sender."""
     history = FlightHistory()
     for second in range(11):
@@ -24,7 +24,8 @@ def record(path: Path, rate: int) -> Path:
         count = float(rate * second)
         queue = {
             "published": count, "acked": count, "delivered": count, "ready": 0.0, "unacked": 1.0,
-            "bytes": 360.0, "consumers": 1.0, "sent:conn:one": count, "depth_bytes": 65_536.0,
+            "bytes": 360.0, "consumers": float(consumers), "sent:conn:one": count,
+            "depth_bytes": 65_536.0,
         }  # fmt: skip
         history.push(
             now_ns,
@@ -84,3 +85,18 @@ def test_without_load_there_is_nothing_to_replay(tmp_path: Path) -> None:
     found = CliRunner().invoke(whatif, ["--file", str(path)])
     assert isinstance(found.exception, OperatorError)
     assert "nothing was published" in str(found.exception)
+
+
+def foretold(path: Path, *changes: str) -> list[object]:
+    """What is said of the change, as JSON."""
+    words = ["--file", str(path), "--last", "10s", *changes, "--format", "json"]
+    found = CliRunner().invoke(whatif, words)
+    assert found.exit_code == 0, found.exception
+    predictions: list[object] = json.loads(found.output)["predictions"]
+    return predictions
+
+
+def test_a_prefetch_where_nobody_consumes(tmp_path: Path) -> None:
+    """Of a queue with so little traffic that it is steady without a consumer, too."""
+    path = record(tmp_path / "r.pflow", 1, consumers=0)
+    assert foretold(path, "prefetch=10")
