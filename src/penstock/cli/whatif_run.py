@@ -20,7 +20,7 @@ from penstock.lab.table import new_table
 from penstock.server.control.control_client import ask
 from penstock.simulation.machine.faults import LawBroken
 from penstock.telemetry.record_file import decode_packed
-from penstock.whatif.change import Setup, changed, recorded, window_of
+from penstock.whatif.change import Setup, all_changed, by_key, recorded, window_of
 from penstock.whatif.doubt import doubts_of
 from penstock.whatif.judge import (
     CHANGED,
@@ -58,17 +58,14 @@ def run_whatif(
     prefetches = {one.name: prefetch_of(record.history, one.name, window_s) for one in seen.queues}
     model = model_of(seen, prefetches, window_of(config))
     setup = Setup(config, model.workload)
-    wanted = setup
-    for text in changes:
-        wanted = changed(wanted, text)
+    values = by_key(changes)
+    wanted = all_changed(setup, values)
     before = simulated(model, setup)
     found = checks(seen, before)
     made: list[Prediction] = []
     doubts = NO_DOUBTS
     if changes:
         after = simulated(model, wanted)
-        pairs = (text.partition("=") for text in changes)
-        values = {key.strip(): value.strip() for key, _, value in pairs}
         doubts = doubts_of(seen, model, wanted.workload, values, before, after)
         made = predictions(seen, before, after, found, doubts)
     if form == "json":

@@ -1,6 +1,6 @@
 """What a person would change, as KEY=VALUE: settings of the broker, or of those who use it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,6 +13,7 @@ from penstock.flow.profile import profile_named
 from penstock.lab.workload import Workload
 
 FACTOR_MAX: Final = 100.0
+PROFILE: Final = "profile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +43,46 @@ def window_of(config: Config) -> int:
     return configured(profile_named(config.profile), config).credit_initial
 
 
+def all_changed(setup: Setup, changes: Mapping[str, str]) -> Setup:
+    """`setup` with all of `changes`, values by key. A profile comes first, whatever the order: it
+    brings its own windows, which other changes are changes of. Raises: as `changed`."""
+    for key in sorted(changes, key=_is_not_profile):
+        setup = changed(setup, f"{key}={changes[key]}")
+    return setup
+
+
+def _is_not_profile(key: str) -> bool:
+    return key != PROFILE
+
+
+def by_key(texts: Sequence[str]) -> dict[str, str]:
+    """KEY=VALUE of each. Raises: OperatorError for a key that is given twice, and for a text that
+    is no change."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, value = _parted(text)
+        if key in found:
+            raise OperatorError(f"{key} is given twice, as {found[key]} and as {value}; give one")
+        found[key] = value
+    return found
+
+
 def changed(setup: Setup, text: str) -> Setup:
     """`setup` with KEY=VALUE. Raises: OperatorError for a key or value that is none."""
-    key, equals, value = text.partition("=")
-    change = _CHANGES.get(key.strip())
-    if change is None or not equals:
+    key, value = _parted(text)
+    found = _CHANGES[key](setup, value)
+    configured(profile_named(found.config.profile), found.config)
+    return found
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Raises: OperatorError."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if key not in _CHANGES or not equals:
         raise OperatorError(
             f"'{text}' is no change; write KEY=VALUE with one of: {', '.join(_CHANGES)}"
         )
-    found = change(setup, value.strip())
-    configured(profile_named(found.config.profile), found.config)
-    return found
+    return key, value
 
 
 def _profile(setup: Setup, value: str) -> Setup:
@@ -91,7 +121,7 @@ def _rates(key: str, group: str) -> Callable[[Setup, str], Setup]:
 
 
 def _prefetch(setup: Setup, value: str) -> Setup:
-    if not value.isdecimal() or int(value) > 65_535:
+    if not value.isdecimal() or len(value) > 5 or int(value) > 65_535:
         raise OperatorError(f"prefetch '{value}' is not a number 0..65535, where 0 is no limit")
     consumers = tuple(replace(one, prefetch=int(value)) for one in setup.workload.consumers)
     return replace(setup, workload=replace(setup.workload, consumers=consumers))
@@ -108,7 +138,7 @@ def _factor(key: str, value: str) -> float:
 
 
 _CHANGES: Final[dict[str, Callable[[Setup, str], Setup]]] = {
-    "profile": _profile,
+    PROFILE: _profile,
     **{
         f"credit.{name}{suffix}": _credit(f"credit_{name}{suffix}")
         for name in KIND_NAMES[:2]

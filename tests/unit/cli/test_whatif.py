@@ -96,6 +96,12 @@ def foretold(path: Path, *changes: str) -> list[object]:
     return predictions
 
 
+def test_a_key_is_given_once(tmp_path: Path) -> None:
+    path = record(tmp_path / "r.pflow", 200)
+    found = CliRunner().invoke(whatif, ["--file", str(path), "load=2", " load = 3"])
+    assert str(found.exception) == "load is given twice, as 2 and as 3; give one"
+
+
 def test_a_prefetch_where_nobody_consumes(tmp_path: Path) -> None:
     """Of a queue with so little traffic that it is steady without a consumer, too."""
     path = record(tmp_path / "r.pflow", 1, consumers=0)

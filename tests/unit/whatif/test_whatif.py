@@ -19,7 +19,7 @@ from penstock.lab.workload import (
     Workload,
 )
 from penstock.telemetry.flight import FlightHistory
-from penstock.whatif.change import Setup, changed, recorded, window_of
+from penstock.whatif.change import Setup, all_changed, changed, recorded, window_of
 from penstock.whatif.judge import checks, errors, predictions
 from penstock.whatif.model import Model, ModelledRun, model_of, run_model
 from penstock.whatif.observe import Flow, Observed, QueueSeen, observe, prefetch_of
@@ -188,3 +188,11 @@ def test_a_queue_at_its_depth_mark_is_watched_for_whole_turns() -> None:
     free = flow(50_000.0, 0.0)
     free = replace(free, queues=(replace(free.queues[0], ready=0.0, full_share=0.0),))
     assert model_of(free, {}, 400).workload.seconds == 1.0
+
+
+def test_a_window_is_not_lost_to_a_profile_behind_it() -> None:
+    setup = Setup(CONFIG, TRUTH)
+    window, profile = ("credit.channel_queue", "10/5"), ("profile", "rabbitmq-4")
+    for changes in ((window, profile), (profile, window)):
+        config = all_changed(setup, dict(changes)).config
+        assert (config.profile, config.credit_channel_queue) == ("rabbitmq-4", "10/5")
