@@ -148,9 +148,10 @@ class LabProcess:
 
     def answer(self, seconds: float) -> object:
         """What it says next. Raises: OperatorError when it fails or says nothing in time."""
+        wait_s = seconds + PATIENCE_S
         try:
-            if not self.pipe.poll(seconds + PATIENCE_S):
-                raise OperatorError(f"lab: {self.name} did not answer in {seconds:.0f} s")
+            if not self.pipe.poll(wait_s):
+                raise OperatorError(f"lab: {self.name} did not answer within {wait_s:.0f} s")
             said: object = self.pipe.recv()
         except EOFError:
             raise OperatorError(f"lab: {self.name} ended unexpectedly") from None

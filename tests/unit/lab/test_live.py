@@ -1,10 +1,12 @@
 """A run of the lab against a broker it starts itself: everything is measured, nothing is left."""
 
 import multiprocessing
+from multiprocessing.connection import Connection
 
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.lab import live
 from penstock.lab.live import LabProcess, measure, measure_alone
 from penstock.lab.result import LIVE, Result
 from penstock.lab.workload import (
@@ -70,3 +72,21 @@ def test_a_process_that_ends_early_is_reported_by_its_name() -> None:
     finally:
         child.end()
     assert not child.process.is_alive()
+
+
+def say_nothing(pipe: Connection) -> None:
+    """Until it is told to stop."""
+    pipe.recv()
+
+
+def test_a_process_that_says_nothing_is_told_with_how_long_it_was_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was said not to have answered in 0 s, after a minute."""
+    monkeypatch.setattr(live, "PATIENCE_S", 2.0)
+    child = LabProcess("the broker", say_nothing)
+    try:
+        with pytest.raises(OperatorError, match="the broker did not answer within 3 s"):
+            child.answer(1.0)
+    finally:
+        child.end()
