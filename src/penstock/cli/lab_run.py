@@ -92,20 +92,22 @@ def show_all(console: Console, workload: Workload, results: list[Result]) -> Non
 
 
 def chosen_profiles(text: str, quick: bool) -> tuple[str, ...]:
-    """Every profile there is, and static windows; or those named. Raises: OperatorError."""
-    if text:
-        return tuple(profile_named(name.strip()).name for name in text.split(",") if name.strip())
+    """Every profile there is, and static windows; or those named, each once.
+    Raises: OperatorError."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if names:
+        return tuple(dict.fromkeys(profile_named(name).name for name in names))
     windows = QUICK_WINDOWS if quick else STATIC_WINDOWS
     return (*PROFILES, *(f"{STATIC}{window}" for window in windows))
 
 
 def chosen_workloads(text: str, quick: bool, seconds: float | None) -> tuple[Workload, ...]:
-    """All, or those named. Raises: OperatorError."""
+    """All, or those named, each once. Raises: OperatorError."""
     names = [name.strip() for name in text.split(",") if name.strip()] or list(WORKLOADS)
     for name in names:
         if name not in WORKLOADS:
             raise OperatorError(f"workload '{name}' is unknown; one of: {', '.join(WORKLOADS)}")
-    found = [WORKLOADS[name].quick() if quick else WORKLOADS[name] for name in names]
+    found = [WORKLOADS[name].quick() if quick else WORKLOADS[name] for name in dict.fromkeys(names)]
     return tuple(one if seconds is None else one.lasting(seconds) for one in found)
 
 

@@ -28,8 +28,9 @@ def test_everything_is_run_unless_something_is_named() -> None:
 
 
 def test_what_is_named_is_run_in_that_order() -> None:
-    assert chosen_profiles("static-7, none", False) == ("static-7", "none")
-    assert [one.name for one in chosen_workloads("thousand,bursts", False, 9.0)] == [
+    assert chosen_profiles("static-7, none,static-07", False) == ("static-7", "none")
+    assert chosen_profiles(",", True) == chosen_profiles("", True)
+    assert [one.name for one in chosen_workloads("thousand,bursts,thousand", False, 9.0)] == [
         "thousand",
         "bursts",
     ]
