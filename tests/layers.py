@@ -91,6 +91,7 @@ LAYER_OF: Final = {
     "simulation/test_delay_bugs.py": LONG,
     "simulation/test_planted_bugs.py": LONG,
     "simulation/test_scenarios.py": LONG,
+    "unit/cli/test_lab_ends.py": LONG,
     "unit/lab": LONG,
     "unit/sweep": LONG,
     "spark": SPARK,

@@ -1,11 +1,15 @@
 """What `penstock lab` does, apart from its options, so that help need not load it."""
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +21,7 @@ from penstock.cli.asking import TABLE
 from penstock.cli.folders import make_folder
 from penstock.flow.profile import PROFILES, STATIC, profile_named
 from penstock.lab.live import measure, measure_alone
+from penstock.lab.live_child import begin_child
 from penstock.lab.peers import PeerFailed
 from penstock.lab.plots import write_plots
 from penstock.lab.result import LIVE, SIMULATED, Result
@@ -66,10 +71,11 @@ def run_lab(
     began_s = time.monotonic()
     results: list[Result] = []
     try:
-        for workload, some in run_all(options):
-            results += some
-            if form == TABLE:
-                show_all(console, workload, some)
+        with ended_as_by_hand():
+            for workload, some in run_all(options):
+                results += some
+                if form == TABLE:
+                    show_all(console, workload, some)
     finally:
         # What has been measured is kept, even if a later run fails or is interrupted.
         judged = verdicts(results)
@@ -82,6 +88,16 @@ def run_lab(
     means = [line for one in overall(judged) for line in one.lines()]
     for line in (*summary(judged), *means, "", LEGEND):
         console.print(line, soft_wrap=True)
+
+
+@contextmanager
+def ended_as_by_hand() -> Iterator[None]:
+    """SIGTERM, as of `timeout`, ends it as Ctrl-C does: what was measured is written."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def show_all(console: Console, workload: Workload, results: list[Result]) -> None:
@@ -113,7 +129,7 @@ def chosen_workloads(text: str, quick: bool, seconds: float | None) -> tuple[Wor
 
 def run_all(options: Options) -> Iterator[tuple[Workload, list[Result]]]:
     """Workload after workload, all its runs. Raises: what a failed run raises."""
-    with ProcessPoolExecutor(options.jobs) as pool:
+    with simulators(options.jobs) as pool:
         for workload in options.workloads:
             results: list[Result] = []
             if SIMULATED in options.places:
@@ -131,12 +147,34 @@ def run_all(options: Options) -> Iterator[tuple[Workload, list[Result]]]:
             yield workload, results
 
 
+@contextmanager
+def simulators(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that simulate, so many. Where the block ends before its time they do, too, instead
+    of working off what is left."""
+    others = set(active_children())
+    pool = ProcessPoolExecutor(jobs, initializer=begin_child)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(active_children()) - others:
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown()
+
+
 def result_from(waiting: Future[Result], workload: Workload) -> Result:
     """What a simulation has found. Raises: OperatorError when it went wrong."""
     try:
         return waiting.result()
     except (LawBroken, PeerFailed) as error:
         raise OperatorError(f"lab: {workload.name} went wrong: {error}") from error
+    except BrokenProcessPool as error:
+        raise OperatorError(
+            f"lab: a process that simulated {workload.name} was killed, perhaps for "
+            "want of memory; fewer --jobs need less"
+        ) from error
 
 
 def write_out(

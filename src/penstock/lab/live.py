@@ -7,6 +7,7 @@ Both are started here and ended here, by their own handles, whatever happens.
 
 import asyncio
 import gc
+import signal
 import socket
 import sys
 import tempfile
@@ -143,7 +144,12 @@ class LabProcess:
         self.pipe: Pipe
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=work, args=(*arguments, theirs), daemon=True)
-        self.process.start()
+        # Ctrl-C is for the command, which then ends this process: what is ignored is inherited.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            self.process.start()
+        finally:
+            signal.signal(signal.SIGINT, before)
         theirs.close()
 
     def answer(self, seconds: float) -> object:

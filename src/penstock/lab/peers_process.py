@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from multiprocessing.connection import Connection as Pipe
 from typing import Final
 
+from penstock.lab.live_child import begin_child
 from penstock.lab.peers import (
     URL,
     DeclaringPeer,
@@ -53,6 +54,7 @@ class Go:
 
 def play(workload: Workload, seed: int, port: int, pipe: Pipe) -> None:
     """Connect all programs, say Ready; on Go play, send the Tally. A failure is sent as text."""
+    begin_child()
     raise_limit(FILES)
     try:
         loop = PeerLoop(port)
@@ -64,7 +66,9 @@ def play(workload: Workload, seed: int, port: int, pipe: Pipe) -> None:
         loop.gather([*consumers, *publishers])
         pipe.send(Ready())
         go = pipe.recv()
-        assert isinstance(go, Go), "nothing else is said"
+        if not isinstance(go, Go):
+            # The run has ended before it began.
+            return
         tally.begin(go.start_ns, go.from_ns, go.to_ns)
         loop.run(go.start_ns)
         for peer in (*consumers, *publishers):
