@@ -114,3 +114,21 @@ def test_who_works_on_what_is_here_already_is_alive(broker: Broker) -> None:
             assert delivery is not None and delivery.body == b"%d" % number
             time.sleep(0.1)
         assert channel.purge_queue(queue) == 0
+
+
+def test_who_looks_for_a_delivery_without_waiting_finds_it(broker: Broker) -> None:
+    """Nothing was read from the socket, so there was never one."""
+    with connect(broker.url) as connection:
+        channel = connection.channel()
+        queue = channel.declare_queue(exclusive=True).queue
+        channel.consume(queue, no_ack=True)
+        channel.publish("", queue, b"one")
+        found: list[bytes] = []
+
+        def look() -> None:
+            delivery = channel.next_delivery(0)
+            if delivery is not None:
+                found.append(delivery.body)
+
+        until(lambda: found, "the delivery", look)
+        assert found == [b"one"]
