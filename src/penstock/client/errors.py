@@ -41,6 +41,17 @@ class ChannelClosedError(ClientError):
         self.text = text
 
 
+class ConsumerCancelledError(ClientError):
+    """The broker has ended a consumer, because what it reads is gone. `consumer_tag`: which."""
+
+    def __init__(self, consumer_tag: str) -> None:
+        super().__init__(
+            f"the broker has cancelled consumer '{consumer_tag}': its queue is deleted, or what it "
+            "reads there is gone"
+        )
+        self.consumer_tag = consumer_tag
+
+
 class NackedError(ClientError):
     """The broker refused publishes it was asked to confirm. `sequences`: which, ascending."""
 

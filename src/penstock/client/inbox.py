@@ -7,6 +7,7 @@ from typing import Final
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.client.events import (
     Blocked,
+    Cancelled,
     ChannelClosed,
     ClientEvent,
     Confirmed,
@@ -26,7 +27,8 @@ NACKED_HELD_MAX: Final = 1024
 
 
 class ChannelInbox:
-    """One channel's part. returned_count: publishes that came back; `replies`: by identity of the
+    """One channel's part. returned_count: publishes that came back; cancelled: tags of consumers
+    that the broker has ended, and the program has not been told of; `replies`: by identity of the
     request, taken with `reply_to`."""
 
     def __init__(self, number: int) -> None:
@@ -34,6 +36,7 @@ class ChannelInbox:
         self.deliveries: deque[Delivery] = deque()
         self.nacked: deque[int] = deque(maxlen=NACKED_HELD_MAX)
         self.returned_count = 0
+        self.cancelled: deque[str] = deque()
         self._replies: dict[int, Replied] = {}
         self._closed: ChannelClosed | None = None
         self._is_overrun = False
@@ -51,6 +54,8 @@ class ChannelInbox:
             self.nacked.extend(event.sequences)
         elif isinstance(event, ReturnedPublish):
             self.returned_count += 1
+        elif isinstance(event, Cancelled):
+            self.cancelled.append(event.consumer_tag)
         elif isinstance(event, ChannelClosed):
             self._closed = event
 

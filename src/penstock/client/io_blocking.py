@@ -19,7 +19,13 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from penstock.client.errors import ConnectError, ConnectionClosedError, NackedError, NoReplyError
+from penstock.client.errors import (
+    ConnectError,
+    ConnectionClosedError,
+    ConsumerCancelledError,
+    NackedError,
+    NoReplyError,
+)
 from penstock.client.events import Delivery, Replied
 from penstock.client.inbox import ChannelInbox, ClientInbox
 from penstock.client.io_sockets import open_socket
@@ -276,7 +282,7 @@ class Channel:
         exclusive: bool = False,
         arguments: Table | None = None,
     ) -> str:
-        """Start a consumer; its tag. Take what it gets with `next_delivery` or `deliveries`."""
+        """Start a consumer; its tag. Take what it gets with `next_delivery`."""
         request = m.BasicConsume(
             queue, consumer_tag, False, no_ack, exclusive, False, arguments or {}
         )
@@ -287,12 +293,18 @@ class Channel:
         self.ask(m.BasicCancel(consumer_tag), m.BasicCancelOk)
 
     def next_delivery(self, timeout_ms: int | None = None) -> Delivery | None:
-        """The next delivery of any consumer of this channel; None after `timeout_ms`."""
+        """The next delivery of any consumer of this channel; None after `timeout_ms`.
+
+        Raises: ConsumerCancelledError, once for each consumer that the broker has ended, when all
+        that came before has been taken.
+        """
         waiting = self.inbox.deliveries
 
         def is_there() -> bool:
             if not waiting:
                 self.inbox.check()
+                if self.inbox.cancelled:
+                    raise ConsumerCancelledError(self.inbox.cancelled.popleft())
             return bool(waiting)
 
         try:

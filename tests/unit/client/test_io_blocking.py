@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from penstock.client.errors import ConnectionClosedError
+from penstock.client.errors import ConnectionClosedError, ConsumerCancelledError
 from penstock.client.io_blocking import connect
 from penstock.testing import Broker
 from tests.patience import until
@@ -132,3 +132,23 @@ def test_who_looks_for_a_delivery_without_waiting_finds_it(broker: Broker) -> No
 
         until(lambda: found, "the delivery", look)
         assert found == [b"one"]
+
+
+def test_a_consumer_whose_queue_is_deleted_is_told(broker: Broker) -> None:
+    """It waited for the next delivery for ever."""
+    with connect(broker.url) as connection:
+        channel, other = connection.channel(), connection.channel()
+        for queue in ("goes", "stays"):
+            channel.declare_queue(queue)
+            channel.publish("", queue, queue.encode())
+        tag = channel.consume("goes", no_ack=True)
+        until(lambda: channel.inbox.deliveries, "it has come", lambda: connection.process(10))
+        other.delete_queue("goes")
+        first = channel.next_delivery()
+        assert first is not None and first.body == b"goes"
+        error = ended(channel.next_delivery)
+        assert isinstance(error, ConsumerCancelledError) and error.consumer_tag == tag
+        channel.consume("stays", no_ack=True)
+        second = channel.next_delivery()
+        assert second is not None and second.body == b"stays"
+        channel.delete_queue("stays")
