@@ -1,10 +1,15 @@
 """cli/messages: a move goes on until what was there is moved, however little one request does."""
 
+from time import monotonic
+
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli import messages
+from penstock.base.errors import OperatorError
+from penstock.cli import messages, topology_ways
+from penstock.cli.amqp_way import over_amqp
 from penstock.cli.asking import RunningBroker
+from penstock.testing import Broker
 
 Answer = dict[str, object]
 
@@ -61,3 +66,24 @@ def test_it_ends_where_nothing_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Scripted((200, 800, 1000), (0, 0, 0))
     moved(monkeypatch, broker)
     assert broker.counts == [10_000, 800]
+
+
+def test_a_publish_under_an_alarm_is_refused_in_words_and_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the broker reads nothing meanwhile, it was a traceback half a minute later."""
+    monkeypatch.setattr(topology_ways, "CONFIRM_MS", 1000)
+    with Broker(profile="rabbitmq-4") as broker:
+        over_amqp(broker.control, asked("queues", "declare", type="", durable=True))
+        broker.raise_alarm("memory")
+        began = monotonic()
+        with pytest.raises(OperatorError, match="has not confirmed the message within 1 s"):
+            over_amqp(broker.control, asked("exchanges", "publish", payload="b25l"))
+        assert monotonic() - began < 20.0
+
+
+def asked(op: str, do: str, **more: object) -> Answer:
+    """A request about the queue `q`, as the command makes it."""
+    at = {"vhost": "/", "name": "q", "exchange": "", "routing_key": "q"}
+    tables = {"arguments": {}, "properties": {}, "auto_delete": False}
+    return {"op": op, "do": do, **at, **tables, **more}
