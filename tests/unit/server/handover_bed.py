@@ -10,7 +10,7 @@ from penstock.base.config import Config
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import method_frame
-from penstock.server.boot.node import Node
+from penstock.server.boot.node import MakeTokens, Node
 from penstock.server.net.handover_socket import HandoverSocket, handover_pair
 from tests.unit.broker.peer import LogBook, start_ok
 from tests.unit.server.wire import Wire
@@ -31,7 +31,9 @@ def of_second(vhost: str) -> int:
 
 
 @asynccontextmanager
-async def two(directory: Path, **settings: object) -> AsyncIterator[tuple[Node, Node]]:
+async def two(
+    directory: Path, make_tokens: MakeTokens | None = None, /, **settings: object
+) -> AsyncIterator[tuple[Node, Node]]:
     """The first has the virtual host HERE, the second THERE. settings: of Config."""
     loop = asyncio.get_running_loop()
     pairs = [handover_pair(), handover_pair()]
@@ -43,11 +45,9 @@ async def two(directory: Path, **settings: object) -> AsyncIterator[tuple[Node, 
             control_socket=str(directory / f"control{number}.sock"),
             **settings,  # type: ignore[arg-type]  # tests name fields of Config
         )
-        node = Node(config, loop, LogBook())
+        node = Node(config, loop, LogBook(), make_tokens)
         # Each has ends of its own, as a process has that inherits them.
         receive, send = pairs[number][0].dup(), pairs[1 - number][1].dup()
-        receive.setblocking(False)
-        send.setblocking(False)
         node.join(receive, {1 - number: send}, (of_first, of_second)[number])
         nodes.append(node)
         await node.start()
@@ -70,11 +70,11 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def opening(vhost: str, heartbeat_s: int = 0, user: str = "guest") -> bytes:
+def opening(vhost: str, heartbeat_s: int = 0, user: str = "guest", password: str = "") -> bytes:
     """All that a client says until its channel 1 is open, in one piece."""
     return PROTOCOL_HEADER + b"".join(
         (
-            method_frame(0, start_ok(user=user, password=user, name="tested")),
+            method_frame(0, start_ok(user=user, password=password or user, name="tested")),
             method_frame(0, m.ConnectionTuneOk(2047, 131_072, heartbeat_s)),
             method_frame(0, m.ConnectionOpen(vhost)),
             method_frame(1, m.ChannelOpen()),

@@ -122,6 +122,9 @@ class HandoverSocket(Elsewhere):
         self._loop = loop
         self._broker = broker
         self._poller = poller
+        # They may have been handed down, as numbers.
+        for sock in (receive, *send.values()):
+            sock.setblocking(False)
         self._receive = receive
         self._ways = {worker: _Way(worker, sock) for worker, sock in send.items()}
         self._worker_of = worker_of
@@ -213,6 +216,8 @@ class HandoverSocket(Elsewhere):
             self.relays.add(relay)
 
     def _has_room(self, way: _Way) -> None:
+        if way.sock.fileno() < 0:
+            return
         self._loop.remove_writer(way.sock)
         way.is_full = False
         self._go_on(way)

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import socket
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table
 from penstock.server.boot.node import Node
 from penstock.server.net.handover_socket import handover_pair, send_operator
-from tests.unit.broker.peer import start_ok
+from penstock.server.net.token_checker import JwtChecker
+from tests.unit.broker.peer import LogBook, start_ok
 from tests.unit.server.handover_bed import (
     HERE,
     MISSING,
@@ -23,12 +26,14 @@ from tests.unit.server.handover_bed import (
     content,
     greeted,
     handover_of,
+    of_second,
     open_files,
     opened,
     opening,
     publish,
     two,
 )
+from tests.unit.server.net.test_token_checker import SECRET, token
 from tests.unit.server.wire import Wire, book_of, until
 
 GUEST = UserConfig("guest", "guest", True)
@@ -376,4 +381,89 @@ async def test_bytes_that_are_too_many_for_a_message_go_in_a_file(tmp_path: Path
         await wire.expect(m.ChannelOpenOk)
         for name in names:
             assert (await wire.expect(m.QueueDeclareOk)).queue == name
+        await wire.close()
+
+
+async def test_what_waits_for_a_process_that_has_died_is_taken_by_the_next(tmp_path: Path) -> None:
+    async with two(tmp_path) as (first, second):
+        before = open_files()
+        handover = handover_of(second)
+        handover.stop()
+        receive = handover._receive.dup()
+        wires = [await Wire.connect(first) for _ in range(5)]
+        for wire in wires:
+            wire.writer.write(opening(THERE))
+        await until(lambda: handover_of(first).given == 5)
+        await second.stop()
+        config = replace(second.config, control_socket=str(tmp_path / "next.sock"))
+        following = Node(config, asyncio.get_running_loop(), LogBook())
+        following.join(receive, {}, of_second)
+        await following.start()
+        for wire in wires:
+            await greeted(wire)
+            await wire.expect(m.ConnectionOpenOk)
+            await wire.expect(m.ChannelOpenOk)
+            await echo(wire, b"x")
+            await wire.close()
+        await until(lambda: nothing_is_left(first, following))
+        await following.stop()
+        assert open_files() < before
+
+
+OAUTH = {"oauth_resource_server_id": "rs", "oauth_secret": SECRET}
+ALL = "rs.configure:*/* rs.write:*/*/* rs.read:*/*/*"
+
+
+async def by_token(node: Node, shown: str) -> Wire:
+    wire = await Wire.connect(node)
+    wire.writer.write(opening(THERE, user="any", password=shown))
+    await greeted(wire)
+    return wire
+
+
+async def test_a_token_goes_along(tmp_path: Path) -> None:
+    """Its rights, its next one, and its end."""
+    async with two(tmp_path, JwtChecker, **OAUTH) as (first, second):
+        wire = await by_token(first, token(scope=ALL, exp=time.time() + 600))
+        await wire.expect(m.ConnectionOpenOk)
+        await wire.expect(m.ChannelOpenOk)
+        await echo(wire, b"x")
+        (negotiator,) = second.broker.negotiators.values()
+        assert negotiator.session is not None and negotiator.session.user == "bob"
+        until_s = time.time() + 2
+        wire.say(0, m.ConnectionUpdateSecret(token(scope=ALL, exp=until_s).encode(), "later"))
+        await wire.expect(m.ConnectionUpdateSecretOk)
+        close = await wire.expect(m.ConnectionClose)
+        assert close.reply_code == 320 and "expired" in close.reply_text
+        assert time.time() >= until_s - 1
+        await wire.close()
+        await until(lambda: nothing_is_left(first, second))
+
+
+async def test_a_token_that_is_no_good_there_is_refused(tmp_path: Path) -> None:
+    async with two(tmp_path, JwtChecker, **OAUTH) as (first, second):
+        assert second.broker.host.tokens is not None
+        second.broker.host.tokens.close()
+        second.broker.host.tokens = JwtChecker(
+            replace(second.config, oauth_secret="t" * 32),
+            second.loop,
+            second.clock,
+            second.log,
+            second.poller.request,
+        )
+        wire = await by_token(first, token(scope=ALL))
+        close = await wire.expect(m.ConnectionClose)
+        assert close.reply_code == 530 and "access refused for user 'bob'" in close.reply_text
+        assert any("the token is refused" in line for line in book_of(second).lines)
+        assert await wire.rest() == b""
+        await wire.close()
+        second.broker.host.tokens.close()
+        await until(lambda: nothing_is_left(first, second))
+
+
+async def test_rights_of_a_token_are_those_there(tmp_path: Path) -> None:
+    async with two(tmp_path, JwtChecker, **OAUTH) as (first, _):
+        wire = await by_token(first, token(scope="rs.read:here/*"))
+        close = await wire.expect(m.ConnectionClose)
+        assert close.reply_code == 530 and "access to vhost 'there' refused" in close.reply_text
         await wire.close()
