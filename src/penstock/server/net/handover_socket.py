@@ -28,7 +28,7 @@ from penstock.base.limits import HANDOVER_BYTES, HANDOVERS_WAITING
 from penstock.broker.actors.output import Shell
 from penstock.broker.broker import Broker
 from penstock.broker.session.handover import Elsewhere, HandoverFault, decode
-from penstock.server.net.listener import Listener
+from penstock.server.net.listener import RAISE, Listener
 from penstock.server.net.poller import Poller
 from penstock.server.net.sockets import SocketShell
 from penstock.server.net.tls_relay import TlsRelay
@@ -271,8 +271,13 @@ class HandoverSocket(Elsewhere):
     def _received(self, data: bytes, fds: list[int], is_whole: bool) -> None:
         """fds: all that came; those that are not used are closed."""
         try:
-            if not data or not is_whole:
-                raise HandoverFault(f"{len(data)} bytes and {len(fds)} descriptors came, not all")
+            if not is_whole:
+                raise HandoverFault(
+                    f"of a message {len(data)} bytes and {len(fds)} descriptors came, and not the "
+                    f"rest; {RAISE}"
+                )
+            if not data:
+                raise HandoverFault("a message is empty")
             self._serve(data[0], data[1:], fds)
         except (HandoverFault, OSError) as fault:
             self.refused += 1

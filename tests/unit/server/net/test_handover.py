@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import socket
 import time
 from dataclasses import replace
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 from penstock.base.config import EntryLimits, UserConfig
+from penstock.base.limits import Limit
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table
 from penstock.server.boot.node import Node
+from penstock.server.net import handover_socket
 from penstock.server.net.handover_socket import handover_pair, send_operator
 from penstock.server.net.token_checker import JwtChecker
 from tests.unit.broker.peer import LogBook, start_ok
@@ -216,6 +219,50 @@ async def test_nobody_waits_for_ever(tmp_path: Path) -> None:
             assert await wire.rest() == b""
         for wire in wires:
             await wire.close()
+
+
+async def test_so_many_wait_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        handover_socket, "HANDOVERS_WAITING", Limit(3, 1, 3, "clients", "", "", "closed")
+    )
+    async with two(tmp_path) as (first, second):
+        handover = handover_of(first)
+        handover_of(second).stop()
+        (way,) = handover._ways.values()
+        way.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32_768)
+        wires = []
+        while not handover.refused:
+            wires.append(await Wire.connect(first))
+            wires[-1].writer.write(opening(THERE))
+            await greeted(wires[-1])
+        assert len(way.waiting) == 3
+        assert await wires[-1].rest() == b""
+        (said,) = [line for line in book_of(first).lines if "cannot be handed over" in line]
+        assert said.endswith("3 wait for worker 1 already; closed")
+        for wire in wires:
+            await wire.close()
+        await until(lambda: nothing_is_left(first))
+
+
+async def test_a_process_without_files_says_so(tmp_path: Path) -> None:
+    async with two(tmp_path) as (first, second):
+        wire = await Wire.connect(first)
+        whole = opening(THERE)
+        begun = whole.index(method_frame(0, m.ConnectionOpen(THERE)))
+        wire.writer.write(whole[:begun])
+        await greeted(wire)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # Also the number that the first one leaves is no good then.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            wire.writer.write(whole[begun:])
+            await until(lambda: handover_of(second).refused)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert await wire.rest() == b""
+        assert any("raise the limit of open files" in line for line in book_of(second).lines)
+        await wire.close()
+        await until(lambda: nothing_is_left(first, second))
 
 
 async def test_a_client_that_has_gone_meanwhile_leaves_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Clients by TLS whose virtual host another process has: their TLS stays, and all else goes."""
 
 import asyncio
+import socket
 import ssl
 import time
 from contextlib import suppress
@@ -11,9 +12,12 @@ import pytest
 from penstock.base.config import UserConfig
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
+from penstock.protocol.methods.codec import method_frame
 from penstock.server.boot.node import Node
 from penstock.server.net.sockets import SocketShell
+from tests.patience import PATIENCE_S
 from tests.unit.server.handover_bed import (
+    HERE,
     THERE,
     content,
     greeted,
@@ -271,3 +275,39 @@ async def test_no_tls_in_the_middle_is_said(tmp_path: Path, shelf: Path) -> None
         assert any("TLS: " in line and "closed" in line for line in book_of(first).lines)
         fd.close()
         wire.writer.transport.abort()
+
+
+@pytest.mark.parametrize("vhost", [HERE, THERE])
+async def test_one_who_says_all_and_ends_hears_the_answers(
+    tmp_path: Path, shelf: Path, vhost: str
+) -> None:
+    """His close_notify comes in one piece with all that he says."""
+    async with two(tmp_path, **settings(shelf)) as (first, second):
+        before = open_files()
+        loop = asyncio.get_running_loop()
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = trusting(shelf).wrap_bio(incoming, outgoing, server_hostname="localhost")
+        assert first.tls_listener is not None
+        with socket.socket() as sock:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, ("127.0.0.1", first.tls_listener.port))
+            while True:
+                try:
+                    session.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    await loop.sock_sendall(sock, outgoing.read())
+                    incoming.write(await loop.sock_recv(sock, 65_536))
+            session.write(opening(vhost) + method_frame(1, m.QueueDeclare("q")))
+            with suppress(ssl.SSLWantReadError):
+                session.unwrap()
+            await loop.sock_sendall(sock, outgoing.read())
+            while data := await asyncio.wait_for(loop.sock_recv(sock, 65_536), PATIENCE_S):
+                incoming.write(data)
+        heard = b""
+        with suppress(ssl.SSLError):
+            while part := session.read(65_536):
+                heard += part
+        assert heard.endswith(method_frame(1, m.QueueDeclareOk("q", 0, 0)))
+        await until(lambda: ended(first, second))
+        await until(lambda: open_files() == before)
