@@ -182,4 +182,4 @@ class SocketOutput(Output):
 
     def _lost(self) -> None:
         if self.shell is not None:
-            self.shell.close()
+            self.shell.lost()

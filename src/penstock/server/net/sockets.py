@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.broker.actors.output import Shell
-from penstock.broker.broker import Broker
+from penstock.broker.broker import LOST, Broker
 from penstock.broker.connection.connection import Connection
-from penstock.broker.connection.phases import ENDS, PHASE_CLOSED
+from penstock.broker.connection.phases import ENDS, PHASE_CLOSED, PHASE_OPEN
 from penstock.broker.session.access import TlsPeer
 from penstock.server.net.lingering import READ_BYTES, Lingering
 from penstock.server.net.poller import READ, WRITE, Poller, Watched
@@ -41,7 +41,7 @@ class SocketWatch(Watched):
         self.shell.pause_if_stuck()
 
     def gone(self) -> None:
-        self.shell.close()
+        self.shell.lost()
 
 
 class SocketShell(Shell):
@@ -107,10 +107,9 @@ class SocketShell(Shell):
         except BlockingIOError:
             return True
         except OSError:
-            self.close()
-            return True
+            data = b""
         if not data:
-            self.close()
+            self.lost()
             return True
         self.received_bytes += len(data)
         if len(data) == READ_BYTES:
@@ -133,7 +132,7 @@ class SocketShell(Shell):
             self.close()
             return
         if tls.is_ended and not content:
-            self.close()
+            self.lost()
             return
         if content:
             self.connection.receive(content)
@@ -156,7 +155,7 @@ class SocketShell(Shell):
     def resume(self) -> None:
         if self.tls is not None and self.tls.is_ended and self.leaving is None:
             # Nothing more comes; what there is to say to what came goes out first.
-            self.poller.loop.call_soon(self.close)
+            self.poller.loop.call_soon(self.lost)
         if not self.is_reading and not self.is_closed and self.leaving is None:
             self.is_reading = True
             self.watch()
@@ -220,6 +219,13 @@ class SocketShell(Shell):
         """The peer does not answer: `linger`, if it has been told all there is to say."""
         output = self.output
         self._end(output.held_bytes == 0 and len(output.writer) == 0)
+
+    def lost(self) -> None:
+        """The peer has gone: `close`, and where it has not said so before the log does."""
+        negotiator = self.broker.negotiators.get(self.connection.name)
+        if negotiator is not None and self.connection.phase == PHASE_OPEN:
+            negotiator.close_reason = negotiator.close_reason or LOST
+        self.close()
 
     def close(self) -> None:
         """Close the socket and everything that hangs on it; again does nothing."""

@@ -8,7 +8,7 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.protocol import methods as m
 from penstock.server.net.listener import open_socket
-from tests.unit.server.wire import Wire, book_of, running
+from tests.unit.server.wire import Wire, book_of, running, until
 
 
 def test_a_port_in_use_names_its_owner_and_the_way_out() -> None:
@@ -60,3 +60,20 @@ async def test_beyond_the_bound_sockets_are_closed_at_once_and_counted(tmp_path:
         assert node.listener is not None and node.listener.refused == 1
         await first.close()
         await second.close()
+
+
+async def test_the_log_says_of_a_client_that_it_has_gone_without_a_word(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        gone, polite, last = [await Wire.opened(node) for _ in range(3)]
+        address = "127.0.0.1:{}".format(gone.writer.get_extra_info("sockname")[1])
+        gone.writer.transport.abort()
+        await until(lambda: len(node.broker.connections) == 2)
+        polite.say(0, m.ConnectionClose(200, "", 0, 0))
+        await polite.expect(m.ConnectionCloseOk)
+        await polite.close()
+        await until(lambda: len(node.broker.connections) == 1)
+    said = [line for line in book_of(node).lines if ": closed" in line]
+    assert len(said) == 3
+    assert said[0] == f"{address}: closed: its socket ended without connection.close"
+    assert said[1].endswith(": closed") and said[2].endswith(": closed")
+    await last.close()
