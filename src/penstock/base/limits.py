@@ -132,6 +132,9 @@ LINGERING_SOCKETS: Final = Limit(1024, 1, 65_536,
 HANDOVER_BYTES: Final = Limit(1_048_576, 65_536, 16_777_216,
     "bytes with which a connection goes to another process of the broker", GUARD,
     "broker/session/handover", "506 RESOURCE_ERROR closes the connection")
+TLS_HOMES: Final = Limit(4096, 16, 1_048_576,
+    "hosts of which it is known which process their clients are for", BOOKS,
+    "server/net/tls_homes", "the one that was told first is forgotten")
 HANDOVERS_WAITING: Final = Limit(1024, 1, 65_536,
     "connections that wait until another process of the broker takes them", GUARD,
     "server/net/handover_socket", "the socket is closed and counted")

@@ -32,9 +32,15 @@ def of_second(vhost: str) -> int:
 
 @asynccontextmanager
 async def two(
-    directory: Path, make_tokens: MakeTokens | None = None, /, **settings: object
+    directory: Path,
+    make_tokens: MakeTokens | None = None,
+    /,
+    *,
+    is_guessing: bool = False,
+    **settings: object,
 ) -> AsyncIterator[tuple[Node, Node]]:
-    """The first has the virtual host HERE, the second THERE. settings: of Config."""
+    """The first has the virtual host HERE, the second THERE. settings: of Config; is_guessing: a
+    client by TLS goes where the one before it was for."""
     loop = asyncio.get_running_loop()
     pairs = [handover_pair(), handover_pair()]
     nodes = []
@@ -51,6 +57,8 @@ async def two(
         node.join(receive, {1 - number: send}, (of_first, of_second)[number])
         nodes.append(node)
         await node.start()
+        if node.tls_listener is not None and not is_guessing:
+            node.tls_listener.give_new = None
     try:
         yield nodes[0], nodes[1]
     finally:

@@ -214,7 +214,7 @@ class Node:
         if self.events.feed is not None:
             self._every(FEED_S, self.feed)
         if self.handover is not None:
-            self.handover.listen(self.listeners[0])
+            self.handover.listen(self.listeners[0], self.tls_listener)
 
     def join(
         self,

@@ -7,6 +7,7 @@ the next one. A message is a byte that says its kind, a record, and the client's
     CONNECTION   a client that waits for its virtual host, see broker/session/handover
     IN_FILE      the same, where the record is too long for a message: it is in a second descriptor
     OPERATOR     who has asked the parent's control socket to speak AMQP
+    NEW          a client by TLS that has said nothing yet, and is probably for that worker
 
 Where the other one does not take more, clients wait here: unread, in order, handshake_ms at most.
 What is no message is logged, and its descriptors are closed.
@@ -31,11 +32,13 @@ from penstock.broker.session.handover import Elsewhere, HandoverFault, decode
 from penstock.server.net.listener import RAISE, Listener
 from penstock.server.net.poller import Poller
 from penstock.server.net.sockets import SocketShell
+from penstock.server.net.tls_homes import TlsHomes
 from penstock.server.net.tls_relay import TlsRelay
 
 CONNECTION: Final = 1
 IN_FILE: Final = 2
 OPERATOR: Final = 3
+NEW: Final = 4
 
 MESSAGE_BYTES: Final = 98_304
 """Of a record in a message: more than one read of a client. A longer one goes in a file."""
@@ -119,6 +122,7 @@ class HandoverSocket(Elsewhere):
         number; worker_of: which of these has a virtual host, -1 for none of them."""
         self.relays: set[TlsRelay] = set()
         self.given = self.taken = self.refused = 0
+        self.homes = TlsHomes()
         self._loop = loop
         self._broker = broker
         self._poller = poller
@@ -129,6 +133,7 @@ class HandoverSocket(Elsewhere):
         self._ways = {worker: _Way(worker, sock) for worker, sock in send.items()}
         self._worker_of = worker_of
         self._listener: Listener | None = None
+        self._tls_listener: Listener | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._quiet_until = 0.0
 
@@ -200,6 +205,8 @@ class HandoverSocket(Elsewhere):
                 ours.close()
                 raise
         name, tls = shell.connection.name, shell.tls
+        with suppress(OSError):
+            self.homes.told(str(shell.sock.getpeername()[0]), way.worker, self._loop.time())
         shell.give_away()
         relay = TlsRelay(
             self._poller,
@@ -214,6 +221,19 @@ class HandoverSocket(Elsewhere):
         )
         if not relay.is_closed:
             self.relays.add(relay)
+
+    def give_new(self, sock: socket.socket, host: str) -> bool:
+        """A client of `host` has come to the port for TLS: whether the process that it is probably
+        for has it now. If not, it is served here."""
+        way = self._ways.get(self.homes.of(host, self._loop.time()))
+        if way is None or way.is_full or way.waiting:
+            return False
+        try:
+            _put(way.sock, NEW, b"", sock.fileno())
+        except OSError:
+            return False
+        sock.close()
+        return True
 
     def _has_room(self, way: _Way) -> None:
         if way.sock.fileno() < 0:
@@ -248,9 +268,13 @@ class HandoverSocket(Elsewhere):
 
     # -- taking ----------------------------------------------------------------------------------
 
-    def listen(self, listener: Listener) -> None:
-        """Take what others send, also what waits already, as clients of `listener`."""
+    def listen(self, listener: Listener, tls: Listener | None = None) -> None:
+        """Take what others send, also what waits already, as clients of `listener`; tls: the one
+        for TLS, None where there is none."""
         self._listener = listener
+        self._tls_listener = tls
+        if tls is not None:
+            tls.give_new = self.give_new
         self._loop.add_reader(self._receive, self._readable)
 
     def _readable(self) -> None:
@@ -295,6 +319,10 @@ class HandoverSocket(Elsewhere):
             raise HandoverFault(f"{len(fds)} descriptors came with a message of kind {kind}")
         if kind == OPERATOR:
             listener.adopt(_stream(fds), body.decode("utf-8", "replace"))
+        elif kind == NEW:
+            if self._tls_listener is None:
+                raise HandoverFault("a client by TLS came, and there is no TLS here")
+            self._tls_listener.take_new(_stream(fds))
         elif kind in (CONNECTION, IN_FILE):
             record = decode(_content(fds[1]) if kind == IN_FILE else body)
             listener.take_over(_stream(fds), record)

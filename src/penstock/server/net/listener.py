@@ -9,6 +9,7 @@ import asyncio
 import errno
 import resource
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -73,6 +74,8 @@ class Listener:
     handshakes: those under way, None without TLS; lingering: the sockets of those that
     ended; proxied: of a private Unix socket, where each first says for which client it is; refused:
     closed at a bound; checking: handed over by another process, while their tokens are looked at;
+    give_new: called with a socket that has just been accepted, and its host: whether another
+    process has it now;
     handles_end: of sockets for clients, -1 for none, see open_files; quiet_until: loop time before
     which it is not said again that handles are scarce."""
 
@@ -101,6 +104,7 @@ class Listener:
         self.shells: set[SocketShell] = set()
         self.lingering = Lingering(loop, broker.config.linger_ms)
         self.checking: set[socket.socket] = set()
+        self.give_new: Callable[[socket.socket, str], bool] | None = None
         self.refused = 0
         self.handles_end = end_for_clients()
         self.quiet_until = 0.0
@@ -133,8 +137,21 @@ class Listener:
             sock = there
             if self.proxied is not None:
                 self.proxied.take(sock)
-            else:
+            elif self.give_new is None or not self.give_new(sock, str(address[0])):
                 self._arrived(sock, str(address[0]), int(address[1]))
+
+    def take_new(self, sock: socket.socket) -> None:
+        """Serve a client that another process has accepted, and not heard."""
+        there = self._let_in(sock)
+        if there is None:
+            return
+        try:
+            host, port = there.getpeername()[:2]
+        except OSError:
+            # It has gone again already.
+            there.close()
+            return
+        self._arrived(there, str(host), int(port))
 
     def _let_in(self, sock: socket.socket) -> socket.socket | None:
         """`sock`, which may have another number then; None, and it is closed, at a bound."""

@@ -75,6 +75,41 @@ async def test_a_client_is_served_where_its_virtual_host_is(
         await until(lambda: open_files() == before)
 
 
+async def test_the_next_client_of_a_host_needs_no_relay(tmp_path: Path, shelf: Path) -> None:
+    """Its socket goes on before a byte of it is read."""
+    async with two(tmp_path, is_guessing=True, **settings(shelf)) as (first, second):
+        before = open_files()
+        relayed = await opened(first, trusting(shelf))
+        wires = [await opened(first, trusting(shelf)) for _ in range(3)]
+        assert len(handover_of(first).relays) == 1
+        assert len(second.broker.connections) == 4
+        assert [one.tls for one in second.tls_listener.shells].count(None) == 0
+        for wire in (relayed, *wires):
+            await one_way_and_back(wire, b"x" * 1_000)
+        # One that wants something else than those before is relayed back.
+        other = await connect(first, trusting(shelf))
+        await open_at(other, HERE)
+        assert len(first.broker.connections) == 1 and len(handover_of(second).relays) == 1
+        await one_way_and_back(other, b"y" * 1_000)
+        for wire in (relayed, other, *wires):
+            await wire.close()
+        await until(lambda: ended(first, second))
+        await until(lambda: open_files() == before)
+
+
+async def test_a_worker_that_takes_nothing_holds_no_new_client(tmp_path: Path, shelf: Path) -> None:
+    async with two(tmp_path, is_guessing=True, **settings(shelf)) as (first, second):
+        handover = handover_of(first)
+        handover.homes.told("127.0.0.1", 1, handover._loop.time())
+        (way,) = handover._ways.values()
+        way.is_full = True
+        wire = await connect(first, trusting(shelf))
+        await open_at(wire, HERE)
+        assert len(first.broker.connections) == 1 and not second.broker.connections
+        way.is_full = False
+        await wire.close()
+
+
 async def one_way_and_back(wire: Wire, body: bytes) -> None:
     """Written and read at the same time: neither end keeps all of it."""
     wire.say(1, m.QueueDeclare("q"))
