@@ -241,7 +241,9 @@ async def test_so_many_wait_and_no_more(tmp_path: Path, monkeypatch: pytest.Monk
         assert said.endswith("3 wait for worker 1 already; closed")
         for wire in wires:
             await wire.close()
-        await until(lambda: nothing_is_left(first))
+        assert second.listener is not None
+        handover_of(second).listen(second.listener)
+        await until(lambda: nothing_is_left(first, second))
 
 
 async def test_a_process_without_files_says_so(tmp_path: Path) -> None:

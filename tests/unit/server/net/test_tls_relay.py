@@ -1,6 +1,7 @@
 """Clients by TLS whose virtual host another process has: their TLS stays, and all else goes."""
 
 import asyncio
+import random
 import socket
 import ssl
 import time
@@ -346,3 +347,37 @@ async def test_one_who_says_all_and_ends_hears_the_answers(
         assert heard.endswith(method_frame(1, m.QueueDeclareOk("q", 0, 0)))
         await until(lambda: ended(first, second))
         await until(lambda: open_files() == before)
+
+
+async def test_both_ways_at_once_in_pieces_of_any_size(tmp_path: Path, shelf: Path) -> None:
+    """Whatever is full in between, nothing is lost and nothing is out of order."""
+    chance = random.Random(7)
+    async with two(tmp_path, **settings(shelf)) as (first, second):
+        wire = await opened(first, trusting(shelf))
+        wire.say(1, m.QueueDeclare("q"))
+        await wire.expect(m.QueueDeclareOk)
+        wire.say(1, m.BasicConsume("q", "reader", no_ack=True))
+        await wire.expect(m.BasicConsumeOk)
+        bodies = [
+            chance.randbytes(chance.choice((0, 1, 900, 16_384, 70_000, 300_000)))
+            for _ in range(150)
+        ]
+
+        async def write() -> None:
+            for body in bodies:
+                data = publish("q", body)
+                cut = chance.randrange(len(data))
+                wire.writer.write(data[:cut])
+                await asyncio.sleep(0)
+                wire.writer.write(data[cut:])
+                await wire.writer.drain()
+
+        writing = asyncio.create_task(write())
+        for body in bodies:
+            await wire.expect(m.BasicDeliver)
+            assert await content(wire) == body
+            if chance.random() < 0.1:
+                await asyncio.sleep(0.01)
+        await writing
+        await wire.close()
+        await until(lambda: ended(first, second))
