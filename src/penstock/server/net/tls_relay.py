@@ -82,6 +82,12 @@ class _End(Watched):
             self.interest = NOT_WATCHED
             self.poller.unwatch(self.sock)
 
+    def end(self) -> None:
+        """The same, and it leads back to the relay no more: it is freed without the collector."""
+        self.unwatch()
+        self.data = b""
+        del self.relay
+
 
 class TlsRelay:
     """One client. name: of the client, for the log; note: takes a line for that; ended: called once
@@ -272,8 +278,7 @@ class TlsRelay:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._client.unwatch()
-        self._pair.unwatch()
+        self._pair.end()
+        self._client.end()
         self._pair.sock.close()
-        self._client.data = self._pair.data = b""
         self._ended(self)

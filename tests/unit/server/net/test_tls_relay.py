@@ -1,6 +1,7 @@
 """Clients by TLS whose virtual host another process has: their TLS stays, and all else goes."""
 
 import asyncio
+import gc
 import random
 import socket
 import ssl
@@ -16,6 +17,8 @@ from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import method_frame
 from penstock.server.boot.node import Node
 from penstock.server.net.sockets import SocketShell
+from penstock.server.net.tls import TlsSession
+from penstock.server.net.tls_relay import TlsRelay
 from tests.patience import PATIENCE_S
 from tests.unit.server.handover_bed import (
     HERE,
@@ -381,3 +384,19 @@ async def test_both_ways_at_once_in_pieces_of_any_size(tmp_path: Path, shelf: Pa
         await writing
         await wire.close()
         await until(lambda: ended(first, second))
+
+
+async def test_a_relay_is_freed_without_the_collector(tmp_path: Path, shelf: Path) -> None:
+    """Which looks at all there is, and comes late."""
+    async with two(tmp_path, **settings(shelf)) as (first, second):
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                wire = await opened(first, trusting(shelf))
+                wire.writer.transport.abort()
+                await until(lambda: ended(first, second))
+            kinds = (TlsRelay, TlsSession, SocketShell)
+            assert [one for one in gc.get_objects() if isinstance(one, kinds)] == []
+        finally:
+            gc.enable()
