@@ -11,7 +11,8 @@ from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import method_frame
 from penstock.server.boot.node import MakeTokens, Node
-from penstock.server.net.handover_socket import HandoverSocket, handover_pair
+from penstock.server.net.handover_messages import handover_pair
+from penstock.server.net.handover_socket import HandoverSocket
 from tests.unit.broker.peer import LogBook, start_ok
 from tests.unit.server.wire import Wire
 
@@ -35,12 +36,10 @@ async def two(
     directory: Path,
     make_tokens: MakeTokens | None = None,
     /,
-    *,
-    is_guessing: bool = False,
     **settings: object,
 ) -> AsyncIterator[tuple[Node, Node]]:
-    """The first has the virtual host HERE, the second THERE. settings: of Config; is_guessing: a
-    client by TLS goes where the one before it was for."""
+    """The first has the virtual host HERE, the second THERE, and neither guesses where a client by
+    TLS wants to go. settings: of Config."""
     loop = asyncio.get_running_loop()
     pairs = [handover_pair(), handover_pair()]
     nodes = []
@@ -57,7 +56,7 @@ async def two(
         node.join(receive, {1 - number: send}, (of_first, of_second)[number])
         nodes.append(node)
         await node.start()
-        if node.tls_listener is not None and not is_guessing:
+        if node.tls_listener is not None:
             node.tls_listener.give_new = None
     try:
         yield nodes[0], nodes[1]
@@ -71,6 +70,13 @@ async def two(
 def handover_of(node: Node) -> HandoverSocket:
     assert node.handover is not None
     return node.handover
+
+
+def let_guess(*nodes: Node) -> None:
+    """A client by TLS goes where the one before it was for, as it does outside of tests."""
+    for node in nodes:
+        assert node.tls_listener is not None
+        node.tls_listener.give_new = handover_of(node).give_new
 
 
 def open_files() -> int:

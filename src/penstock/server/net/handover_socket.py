@@ -2,12 +2,7 @@
 
 Each worker has one end at which it receives, and its siblings share the other one, all made by the
 parent (`handover_pair`), which keeps both, so that what is sent to a worker that has died waits for
-the next one. A message is a byte that says its kind, a record, and the client's socket:
-
-    CONNECTION   a client that waits for its virtual host, see broker/session/handover
-    IN_FILE      the same, where the record is too long for a message: it is in a second descriptor
-    OPERATOR     who has asked the parent's control socket to speak AMQP
-    NEW          a client by TLS that has said nothing yet, and is probably for that worker
+the next one. What they send is in handover_messages.
 
 Where the other one does not take more, clients wait here: unread, in order, handshake_ms at most.
 What is no message is logged, and its descriptors are closed.
@@ -16,62 +11,38 @@ What is no message is logged, and its descriptors are closed.
 import asyncio
 import errno
 import os
-import select
 import socket
-import tempfile
-from array import array
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import IO, Final
+from typing import Final
 
-from penstock.base.limits import HANDOVER_BYTES, HANDOVERS_WAITING
+from penstock.base.limits import HANDOVERS_WAITING
 from penstock.broker.actors.output import Shell
 from penstock.broker.broker import Broker
 from penstock.broker.session.handover import Elsewhere, HandoverFault, decode
+from penstock.server.net.handover_messages import (
+    CONNECTION,
+    IN_FILE,
+    NEW,
+    OPERATOR,
+    content_of,
+    got,
+    is_hung_up,
+    put,
+    stream_of,
+)
 from penstock.server.net.listener import RAISE, Listener
 from penstock.server.net.poller import Poller
 from penstock.server.net.sockets import SocketShell
 from penstock.server.net.tls_homes import TlsHomes
 from penstock.server.net.tls_relay import TlsRelay
 
-CONNECTION: Final = 1
-IN_FILE: Final = 2
-OPERATOR: Final = 3
-NEW: Final = 4
-
-MESSAGE_BYTES: Final = 98_304
-"""Of a record in a message: more than one read of a client. A longer one goes in a file."""
-BUFFER_BYTES: Final = 262_144
-"""Of what is under way to one worker, a hundred clients or more; the system may give less."""
-DESCRIPTORS: Final = 8
-"""Looked for in one message: more than any has, so that none is overlooked."""
 MESSAGES_PER_TURN: Final = 32
 AGAIN_S: Final = 0.05
 SAID_EVERY_S: Final = 10.0
 _FULL: Final = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
 """The system has no room for one more descriptor under way, which passes."""
-
-
-def handover_pair() -> tuple[socket.socket, socket.socket]:
-    """The end at which one worker receives, and the one on which its siblings and the parent send.
-    Neither blocks. Raises: OSError."""
-    receive, send = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    receive.setblocking(False)
-    send.setblocking(False)
-    send.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
-    return receive, send
-
-
-def send_operator(to: socket.socket, sock: socket.socket, name: str) -> bool:
-    """Hand the socket of an operator, who speaks AMQP from now on, to the worker that receives from
-    `to`. name: of the user. False where it does not take more now. The caller closes its `sock`,
-    either way. Raises: OSError."""
-    try:
-        _put(to, OPERATOR, name.encode(), sock.fileno())
-    except BlockingIOError:
-        return False
-    return True
 
 
 class _Waiting:
@@ -186,7 +157,7 @@ class HandoverSocket(Elsewhere):
         """Raises: OSError, and the client is still here."""
         shell = one.shell
         if shell.tls is None:
-            _put(way.sock, CONNECTION, one.record, shell.sock.fileno())
+            put(way.sock, CONNECTION, one.record, shell.sock.fileno())
             shell.give_away()
             # Not shut down: the other process has it.
             shell.sock.close()
@@ -200,7 +171,7 @@ class HandoverSocket(Elsewhere):
                 theirs.setblocking(False)
                 if self._listener is not None and self._listener.is_beyond(ours):
                     raise OSError(errno.EMFILE, "the files that are left are for the disk")
-                _put(way.sock, CONNECTION, one.record, theirs.fileno())
+                put(way.sock, CONNECTION, one.record, theirs.fileno())
             except OSError:
                 ours.close()
                 raise
@@ -229,7 +200,7 @@ class HandoverSocket(Elsewhere):
         if way is None or way.is_full or way.waiting:
             return False
         try:
-            _put(way.sock, NEW, b"", sock.fileno())
+            put(way.sock, NEW, b"", sock.fileno())
         except OSError:
             return False
         sock.close()
@@ -280,13 +251,13 @@ class HandoverSocket(Elsewhere):
     def _readable(self) -> None:
         for _ in range(MESSAGES_PER_TURN):
             try:
-                data, fds, is_whole = _got(self._receive)
+                data, fds, is_whole = got(self._receive)
             except BlockingIOError:
                 return
             except OSError as error:
                 self._say(f"cannot take connections of other workers: {error.strerror}")
                 return
-            if not data and not fds and _is_hung_up(self._receive):
+            if not data and not fds and is_hung_up(self._receive):
                 self._loop.remove_reader(self._receive)
                 self._say("no other process hands connections over any more")
                 return
@@ -318,14 +289,14 @@ class HandoverSocket(Elsewhere):
         if len(fds) != (2 if kind == IN_FILE else 1):
             raise HandoverFault(f"{len(fds)} descriptors came with a message of kind {kind}")
         if kind == OPERATOR:
-            listener.adopt(_stream(fds), body.decode("utf-8", "replace"))
+            listener.adopt(stream_of(fds), body.decode("utf-8", "replace"))
         elif kind == NEW:
             if self._tls_listener is None:
                 raise HandoverFault("a client by TLS came, and there is no TLS here")
-            self._tls_listener.take_new(_stream(fds))
+            self._tls_listener.take_new(stream_of(fds))
         elif kind in (CONNECTION, IN_FILE):
-            record = decode(_content(fds[1]) if kind == IN_FILE else body)
-            listener.take_over(_stream(fds), record)
+            record = decode(content_of(fds[1]) if kind == IN_FILE else body)
+            listener.take_over(stream_of(fds), record)
         else:
             raise HandoverFault(f"{kind} is no kind of message")
         self.taken += 1
@@ -361,66 +332,3 @@ class HandoverSocket(Elsewhere):
         if now >= self._quiet_until:
             self._quiet_until = now + SAID_EVERY_S
             self._broker.log.warning(what)
-
-
-def _put(to: socket.socket, kind: int, body: bytes, fd: int) -> None:
-    """Raises: OSError; BlockingIOError where there is no room now."""
-    fds = array("i", [fd])
-    if len(body) <= MESSAGE_BYTES:
-        try:
-            to.sendmsg((bytes((kind,)), body), ((socket.SOL_SOCKET, socket.SCM_RIGHTS, fds),))
-        except OSError as error:
-            # The buffers of this system are small.
-            if error.errno != errno.EMSGSIZE:
-                raise
-        else:
-            return
-    with _file() as file:
-        file.write(body)
-        file.flush()
-        fds.append(file.fileno())
-        to.sendmsg((bytes((IN_FILE,)),), ((socket.SOL_SOCKET, socket.SCM_RIGHTS, fds),))
-
-
-def _file() -> IO[bytes]:
-    """An empty one without a name, in memory where the system has such."""
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("handover"), "w+b")
-    return tempfile.TemporaryFile()
-
-
-def _got(sock: socket.socket) -> tuple[bytes, list[int], bool]:
-    """One message, its descriptors, and whether all of it came. Raises: OSError."""
-    flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-    room = socket.CMSG_SPACE(DESCRIPTORS * array("i").itemsize)
-    data, ancillary, came, _ = sock.recvmsg(MESSAGE_BYTES + 1, room, flags)
-    fds = array("i")
-    for level, kind, part in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(part[: len(part) - len(part) % fds.itemsize])
-    return data, list(fds), came & (socket.MSG_TRUNC | socket.MSG_CTRUNC) == 0
-
-
-def _is_hung_up(sock: socket.socket) -> bool:
-    """Whether every end on which something could be sent is closed."""
-    poll = select.poll()
-    poll.register(sock, 0)
-    return any(event & select.POLLHUP for _, event in poll.poll(0))
-
-
-def _stream(fds: list[int]) -> socket.socket:
-    """The first of them, taken out. Raises: HandoverFault, OSError."""
-    sock = socket.socket(fileno=fds[0])
-    if sock.type != socket.SOCK_STREAM:
-        sock.detach()
-        raise HandoverFault("a descriptor is no stream socket")
-    del fds[0]
-    return sock
-
-
-def _content(fd: int) -> bytes:
-    """Of a file. Raises: HandoverFault, OSError."""
-    size = os.fstat(fd).st_size
-    if size > HANDOVER_BYTES.default:
-        raise HandoverFault(f"{size} bytes, more than {HANDOVER_BYTES.default}")
-    return os.pread(fd, size, 0)

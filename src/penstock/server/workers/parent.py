@@ -23,7 +23,7 @@ from penstock.server.disk.data_directory import PLACES
 from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.settle import settle_process
 from penstock.server.net.client_ports import ClientPorts
-from penstock.server.net.handover_socket import handover_pair, send_operator
+from penstock.server.net.handover_messages import handover_pair, send_operator
 from penstock.server.net.listener import raise_limit
 from penstock.server.workers.gather import Gather
 from penstock.server.workers.pipe import Ready, Start, Told

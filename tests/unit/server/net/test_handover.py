@@ -19,7 +19,7 @@ from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table
 from penstock.server.boot.node import Node
 from penstock.server.net import handover_socket
-from penstock.server.net.handover_socket import handover_pair, send_operator
+from penstock.server.net.handover_messages import handover_pair, send_operator
 from penstock.server.net.token_checker import JwtChecker
 from tests.unit.broker.peer import LogBook, start_ok
 from tests.unit.server.handover_bed import (

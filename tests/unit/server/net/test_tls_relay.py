@@ -26,6 +26,7 @@ from tests.unit.server.handover_bed import (
     content,
     greeted,
     handover_of,
+    let_guess,
     open_at,
     open_files,
     opening,
@@ -81,13 +82,15 @@ async def test_a_client_is_served_where_its_virtual_host_is(
 
 async def test_the_next_client_of_a_host_needs_no_relay(tmp_path: Path, shelf: Path) -> None:
     """Its socket goes on before a byte of it is read."""
-    async with two(tmp_path, is_guessing=True, **settings(shelf)) as (first, second):
+    async with two(tmp_path, **settings(shelf)) as (first, second):
+        let_guess(first, second)
         before = open_files()
         relayed = await opened(first, trusting(shelf))
         wires = [await opened(first, trusting(shelf)) for _ in range(3)]
         assert len(handover_of(first).relays) == 1
         assert len(second.broker.connections) == 4
-        assert [one.tls for one in second.tls_listener.shells].count(None) == 0
+        direct = second.tls_listener
+        assert direct is not None and len(direct.shells) == 3
         for wire in (relayed, *wires):
             await one_way_and_back(wire, b"x" * 1_000)
         # One that wants something else than those before is relayed back.
@@ -102,7 +105,8 @@ async def test_the_next_client_of_a_host_needs_no_relay(tmp_path: Path, shelf: P
 
 
 async def test_a_worker_that_takes_nothing_holds_no_new_client(tmp_path: Path, shelf: Path) -> None:
-    async with two(tmp_path, is_guessing=True, **settings(shelf)) as (first, second):
+    async with two(tmp_path, **settings(shelf)) as (first, second):
+        let_guess(first, second)
         handover = handover_of(first)
         handover.homes.told("127.0.0.1", 1, handover._loop.time())
         (way,) = handover._ways.values()
