@@ -1,5 +1,8 @@
 """Unmodified clients of a broker of two processes: either may accept them, with TLS and without."""
 
+import os
+import re
+import signal
 import ssl
 import time
 from collections.abc import Iterator
@@ -71,16 +74,24 @@ class Two:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shelf = tmp_path_factory.mktemp("shelf")
     now = datetime.now(UTC)
     make_authority(shelf, 2, now)
     make_server(shelf, "server", ["localhost"], 2, now)
     make_client(shelf, "guest", 2, now)
+    return shelf
+
+
+def tls_options(shelf: Path, port: int) -> list[str]:
+    options = ["--tls-port", str(port), "--tls-cert", str(shelf / "server.pem")]
+    return [*options, "--tls-key", str(shelf / "server.key"), "--tls-ca", str(shelf / "ca.pem")]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, shelf: Path) -> Iterator[Two]:
     tls_port = free_port()
-    options = ["--cores", "2", "--tls-port", str(tls_port)]
-    options += ["--tls-cert", str(shelf / "server.pem"), "--tls-key", str(shelf / "server.key")]
-    options += ["--tls-ca", str(shelf / "ca.pem")]
+    options = ["--cores", "2", *tls_options(shelf, tls_port)]
     folder = tmp_path_factory.mktemp("broker")
     with penstock_process(folder, *options, config='vhosts = ["/", "tenant"]\n') as broker:
         yield Two(shelf, broker.port, tls_port)
@@ -169,3 +180,29 @@ def test_what_is_refused_is_refused_in_words(pair: Two, version: ssl.TLSVersion 
         pair.connect("nowhere", version),
     ):
         raise AssertionError("it was let in")
+
+
+def worker_pid(folder: Path) -> int:
+    """Of worker 1, 0 before it is announced."""
+    said = (folder / "stdout.txt").read_text(encoding="utf-8")
+    found = re.search(r"worker 1 pid (\d+) ", said)
+    return 0 if found is None else int(found[1])
+
+
+@pytest.mark.parametrize("is_safe", [False, True])
+def test_one_who_comes_while_his_process_is_away_is_served_by_the_next(
+    tmp_path: Path, shelf: Path, is_safe: bool
+) -> None:
+    """Others accept him, and he waits."""
+    tls_port = free_port()
+    options = ["--cores", "2", *tls_options(shelf, tls_port)]
+    vhosts, at_once = 'vhosts = ["/", "tenant"]\n', {"PYTHONUNBUFFERED": "1"}
+    with penstock_process(tmp_path, *options, config=vhosts, environment=at_once) as broker:
+        pair = Two(shelf, broker.port, tls_port)
+        until(lambda: worker_pid(tmp_path) > 0, "the pid of worker 1 is announced")
+        os.kill(worker_pid(tmp_path), signal.SIGKILL)
+        with pair.connect("tenant", VERSIONS[-1] if is_safe else None) as connection:
+            channel = connection.channel()
+            queue = channel.queue_declare("", exclusive=True).method.queue
+            channel.basic_publish("", queue, BODY)
+            assert channel.basic_get(queue, auto_ack=True)[2] == BODY
