@@ -11,6 +11,7 @@ from penstock.broker.session.handover import Elsewhere, decode
 from penstock.broker.session.negotiate import Negotiator
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
+from penstock.protocol.frames import FrameParser, Received
 from penstock.protocol.methods.codec import method_frame
 from tests.unit.broker.peer import Bed, Heard, Peer, PeerOutput, PeerShell, publish, start_ok
 
@@ -130,3 +131,22 @@ def test_a_client_that_leaves_hears_the_same(
     first.hang_up()
     assert not here.broker.connections and not here.broker.guessing.strangers
     there.settle()
+
+
+@given(st.lists(st.integers(0, 6000), min_size=1, max_size=6), st.data())
+def test_what_a_parser_has_not_looked_at_is_all_there(
+    sizes: list[int], draw: st.DataObject
+) -> None:
+    frames = [method_frame(0, m.ConnectionUpdateSecret(b"s" * size, "")) for size in sizes]
+    data = b"".join(frames)
+    cuts = draw.draw(st.lists(st.integers(0, len(data)), max_size=6).map(sorted))
+    end = draw.draw(st.sampled_from([*cuts, len(data)]))
+    parser, received, taken = FrameParser(8192, 1 << 20), Received(), 0
+    for begin, stop in itertools.pairwise([0, *(at for at in cuts if at < end), end]):
+        if stop > begin:
+            parser.feed(data[begin:stop])
+        while taken < draw.draw(st.integers(0, len(frames))) and parser.next(received):
+            taken += 1
+        read = sum(len(frame) for frame in frames[:taken])
+        assert parser.unread() == data[read:stop]
+        assert len(parser.unread()) == parser.unread_bytes()
