@@ -32,6 +32,8 @@ SLICE_NS: Final = 500_000
 """Of an answer at a time: a client that waits for a message waits for no more of it."""
 ROWS: Final = 64
 """Of a long list that are written as JSON at a time."""
+PIECE_BYTES: Final = 131_072
+"""Of an answer that are written at a time."""
 GONE_LOOK_S: Final = 0.1
 """How often to look whether the asker is there, where others make the answer."""
 T = TypeVar("T")
@@ -78,19 +80,26 @@ async def while_asked(answer: Awaitable[T], is_gone: Callable[[], bool] = _nobod
         task.cancel()
 
 
-def json_steps(value: object) -> Steps[bytes]:
-    """`value` as JSON, written in steps."""
-    parts: list[bytes] = []
+def json_steps(value: object) -> Steps[list[bytes]]:
+    """`value` as JSON, written in steps, in pieces of a good size to be sent."""
     if isinstance(value, msgspec.Struct):
         value = {name: getattr(value, name) for name in value.__struct_fields__}
+    pieces: list[bytes] = []
+    parts: list[bytes] = []
+    size = 0
     for part in _parts(value):
         parts.append(part)
+        size += len(part)
+        if size >= PIECE_BYTES:
+            pieces.append(b"".join(parts))
+            parts, size = [], 0
         yield 0.0
-    return b"".join(parts)
+    pieces.append(b"".join(parts))
+    return pieces
 
 
-def line_steps(value: object) -> Steps[bytes]:
-    """`value` in several lines, without the end of the last, written in steps."""
+def line_steps(value: object) -> Steps[list[bytes]]:
+    """`value` in several lines, the last of them without its end, written in steps."""
     if isinstance(value, msgspec.Struct):
         value = {name: getattr(value, name) for name in value.__struct_fields__}
     assert isinstance(value, dict), "an answer is an object"
@@ -113,9 +122,9 @@ def line_steps(value: object) -> Steps[bytes]:
                 line.append(part)
                 yield 0.0
             paths.append(path)
-            lines.append(b"".join(line))
+            lines.append(b"\n" + b"".join(line))
     head[LINES] = paths
-    return b"\n".join([msgspec.json.encode(head), *lines])
+    return [msgspec.json.encode(head), *lines]
 
 
 def _parts(value: object) -> Iterator[bytes]:
@@ -267,8 +276,9 @@ class ControlSocket:
                         return
                     reply = await self._reply(line, _who(writer), HungUp(writer))
                     patience.reschedule(asyncio.get_running_loop().time() + ANSWER_S)
-                    writer.write(reply)
-                    await writer.drain()
+                    for piece in reply:
+                        writer.write(piece)
+                        await writer.drain()
         except (AskerGone, OSError, TimeoutError, ValueError):
             return
         finally:
@@ -282,22 +292,25 @@ class ControlSocket:
         sock = writer.get_extra_info("socket")
         adopt(socket.socket(fileno=os.dup(sock.fileno())), _who(writer) or "operator")
 
-    async def _reply(self, line: bytes, who: str, has_gone: Callable[[], bool]) -> bytes:
+    async def _reply(self, line: bytes, who: str, has_gone: Callable[[], bool]) -> list[bytes]:
+        """In pieces. Raises: AskerGone."""
         try:
             request = _request(line)
             reply = await self._written(request, has_gone)
             if self.told is not None:
                 self.told(request, who)
-            return reply + b"\n"
+            return [*reply, b"\n"]
         except AskerGone:
             raise
         except OperatorError as error:
             text = str(error)
         except Exception as error:
             text = f"internal error while answering: {type(error).__name__}: {error}"
-        return msgspec.json.encode({"error": text}) + b"\n"
+        return [msgspec.json.encode({"error": text}) + b"\n"]
 
-    async def _written(self, request: dict[str, object], has_gone: Callable[[], bool]) -> bytes:
+    async def _written(
+        self, request: dict[str, object], has_gone: Callable[[], bool]
+    ) -> list[bytes]:
         """Raises: AskerGone."""
         in_lines = request.pop(IN_LINES, None) is True
         answer: object = self.answer(request)
@@ -307,7 +320,7 @@ class ControlSocket:
         elif isinstance(answer, Awaitable):
             answer = await while_asked(answer, until)
         elif not in_lines:
-            return msgspec.json.encode(answer)
+            return [msgspec.json.encode(answer)]
         return await in_slices(line_steps(answer) if in_lines else json_steps(answer), until)
 
     async def close(self) -> None:

@@ -90,7 +90,7 @@ def test_many_small_steps_and_queues_that_go_in_between(
         except StopIteration as end:
             answer = end.value
     assert count >= least - 2, f"{count} steps"
-    assert isinstance(msgspec.json.decode(whole(json_steps(answer))), dict)
+    assert isinstance(msgspec.json.decode(b"".join(whole(json_steps(answer)))), dict)
 
 
 def test_a_window_is_the_one_that_was_newest_when_it_was_asked_for() -> None:
@@ -126,7 +126,7 @@ def test_long_objects_are_written_in_pieces(count: int) -> None:
     value: dict[str, object] = {"n": 1, "queues": {f"q{one}": [one] for one in range(count)}}
     steps = json_steps(value)
     pieces = sum(1 for _ in json_steps(value))
-    assert msgspec.json.decode(whole(steps)) == value
+    assert msgspec.json.decode(b"".join(whole(steps))) == value
     assert pieces >= count // 256
 
 

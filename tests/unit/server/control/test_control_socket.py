@@ -25,6 +25,7 @@ from penstock.server.control.control_client import (
 )
 from penstock.server.control.control_socket import (
     LINES,
+    PIECE_BYTES,
     ROWS,
     ControlSocket,
     in_slices,
@@ -192,13 +193,30 @@ async def test_a_rest_is_a_rest_and_a_fault_is_a_fault() -> None:
 
 @given(PLAIN)
 def test_json_in_pieces(value: object) -> None:
-    assert run_through(json_steps(value)) == msgspec.json.encode(value)
+    assert b"".join(run_through(json_steps(value))) == msgspec.json.encode(value)
 
 
 def test_long_lists_in_pieces() -> None:
     value = {"a": {"rows": [{"n": number} for number in range(ROWS * 2 + 1)]}, "b": [], "c": {}}
-    assert run_through(json_steps(value)) == msgspec.json.encode(value)
+    assert b"".join(run_through(json_steps(value))) == msgspec.json.encode(value)
     assert sum(1 for _ in json_steps(value)) > 8
+
+
+async def test_a_very_long_answer_is_sent_in_pieces(tmp_path: Path) -> None:
+    """Whoever else the loop has to serve waits for one of them alone."""
+    rows = [{"n": number, "text": "x" * 1000} for number in range(5_000)]
+    pieces = run_through(json_steps({"rows": rows}))
+    assert max(map(len, pieces)) < PIECE_BYTES * 2 and len(pieces) > 20
+    path = tmp_path / "control.sock"
+    control = ControlSocket(str(path), lambda _: asyncio.sleep(0, {"rows": rows}))
+    await control.start()
+    reader, writer = await asyncio.open_unix_connection(str(path), limit=1 << 30)
+    for _ in range(2):
+        writer.write(b"{}\n")
+        line = await asyncio.wait_for(reader.readline(), PATIENCE_S)
+        assert json.loads(line) == {"rows": rows}
+    writer.close()
+    await control.close()
 
 
 class Counting:
@@ -270,7 +288,7 @@ def test_a_long_list_below_a_short_one_is_written_in_pieces(count: int) -> None:
         try:
             next(steps)
         except StopIteration as end:
-            assert json.loads(end.value) == value
+            assert json.loads(b"".join(end.value)) == value
             break
 
 
