@@ -116,7 +116,7 @@ class WorkerClient:
         except TimeoutError:
             raise WorkerGone(worker, f"nothing in {patience_s:g} s") from None
         except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
-            raise WorkerGone(worker, str(error) or type(error).__name__) from error
+            raise WorkerGone(worker, f"{self.paths[worker]}: {_words(error)}") from error
 
     async def _line(self, worker: int) -> _Line:
         now_s = asyncio.get_running_loop().time()
@@ -143,6 +143,11 @@ class WorkerClient:
         for kept in self._kept:
             while kept:
                 kept.pop().writer.close()
+
+
+def _words(error: Exception) -> str:
+    told = error.strerror if isinstance(error, OSError) else str(error)
+    return told or str(error) or type(error).__name__
 
 
 async def _read_rows(line: _Line) -> Row:

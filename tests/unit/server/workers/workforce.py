@@ -88,6 +88,11 @@ class Workforce:
             return str(error)
         raise AssertionError(f"answered: {found}")
 
+    async def stop(self, worker: int) -> None:
+        """It ends, and its connections with it."""
+        await self.sockets[worker].close()
+        self.client.close()
+
     def bed_of(self, vhost: str) -> Bed:
         return self.beds[self.places.places[vhost]]
 
