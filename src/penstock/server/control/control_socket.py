@@ -238,6 +238,7 @@ class ControlSocket:
         self.told = told
         self.server: asyncio.Server | None = None
         self.clients = 0
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Raises: OperatorError when the path cannot be used."""
@@ -265,6 +266,9 @@ class ControlSocket:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.clients += 1
+        task = asyncio.current_task()
+        assert task is not None, "the server has made it"
+        self._serving.add(task)
         try:
             if self.clients > CONTROL_CLIENTS.default:
                 return
@@ -281,8 +285,13 @@ class ControlSocket:
                         await writer.drain()
         except (AskerGone, OSError, TimeoutError, ValueError):
             return
+        except asyncio.CancelledError:
+            # Python 3.11 reports a server's task that was cancelled as a fault.
+            if self.server is not None:
+                raise
         finally:
             self.clients -= 1
+            self._serving.discard(task)
             writer.close()
 
     async def _hand_over(self, writer: asyncio.StreamWriter, adopt: Adopt) -> None:
@@ -324,10 +333,14 @@ class ControlSocket:
         return await in_slices(line_steps(answer) if in_lines else json_steps(answer), until)
 
     async def close(self) -> None:
+        """Whoever asks has no answer any more."""
         if self.server is not None:
             self.server.close()
             self.server = None
             self.path.unlink(missing_ok=True)
+            for task in self._serving:
+                task.cancel()
+            await asyncio.gather(*self._serving, return_exceptions=True)
 
 
 def _is_amqp(line: bytes) -> bool:

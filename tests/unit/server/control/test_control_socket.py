@@ -219,6 +219,29 @@ async def test_a_very_long_answer_is_sent_in_pieces(tmp_path: Path) -> None:
     await control.close()
 
 
+async def test_who_is_there_at_the_end_is_no_fault(tmp_path: Path) -> None:
+    """A broker that stopped while a page was open, say, wrote a traceback."""
+    faults: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    path = tmp_path / "control.sock"
+    waiting = Waiting()
+    control = ControlSocket(str(path), waiting.answer)
+    await control.start()
+    ends = []
+    for line in (b"", b'{"do": "look"}\n'):
+        reader, writer = await asyncio.open_unix_connection(str(path))
+        writer.write(line)
+        ends.append((reader, writer))
+    await until(lambda: waiting.count == 1 and control.clients == 2)
+    await control.close()
+    assert control.clients == 0 and waiting.is_given_up
+    for reader, writer in ends:
+        assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+        writer.close()
+    await asyncio.sleep(0)
+    assert faults == []
+
+
 class Counting:
     """Answers without an end, until it is stopped. steps: done so far."""
 
