@@ -32,3 +32,7 @@ class ConnectionFault(PeerError):
 
 class OperatorError(PenstockError):
     """The operator can mend this: the message names the value, the limit, who, and the fix."""
+
+
+class UnavailableError(OperatorError):
+    """Nothing is wrong with what is asked: who could answer it does not now."""

@@ -25,12 +25,14 @@ PAGE_ROWS: Final = 2_000
 """Of listings."""
 EMPTY_S: Final = 0.05
 """A listing that found nothing in this time is not kept, nor is one of a single object ever."""
+UNAVAILABLE: Final = "unavailable"
+"""As in server/control/control_socket."""
 KEPT_MAX: Final = 256
 """Listings that are kept for those who ask again."""
 
 
 class BrokerGone(OperatorError):
-    """No broker answers at the control socket."""
+    """No broker answers at the control socket, or of several workers not the one that could."""
 
 
 class BrokerLink:
@@ -63,7 +65,8 @@ class BrokerLink:
             raise BrokerGone(f"the broker at {self.path} closed the control socket")
         answer = msgspec.json.decode(line, type=dict[str, Any])
         if "error" in answer:
-            raise OperatorError(str(answer["error"]))
+            said = str(answer["error"])
+            raise BrokerGone(said) if answer.get(UNAVAILABLE) else OperatorError(said)
         return answer
 
     async def _exchange(self, line: bytes) -> bytes:

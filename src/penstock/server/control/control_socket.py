@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from penstock.base.errors import OperatorError
+from penstock.base.errors import OperatorError, UnavailableError
 from penstock.base.limits import CONTROL_CLIENTS, CONTROL_REQUEST_BYTES
 from penstock.broker.actors.cooperative import Steps
 from penstock.server.control.control_client import is_heard
@@ -171,6 +171,8 @@ ANSWER_S = 10.0
 IN_LINES: Final = "in_lines"
 LINES: Final = "rows_of_lines"
 """Said in a question, and in its answer: see above."""
+UNAVAILABLE: Final = "unavailable"
+"""Beside an error: nothing is wrong with the question."""
 UNREAD: Final = ("definitions",)
 """Values of a request that may be long."""
 
@@ -303,6 +305,7 @@ class ControlSocket:
 
     async def _reply(self, line: bytes, who: str, has_gone: Callable[[], bool]) -> list[bytes]:
         """In pieces. Raises: AskerGone."""
+        found: dict[str, object]
         try:
             request = _request(line)
             reply = await self._written(request, has_gone)
@@ -311,11 +314,13 @@ class ControlSocket:
             return [*reply, b"\n"]
         except AskerGone:
             raise
+        except UnavailableError as error:
+            found = {"error": str(error), UNAVAILABLE: True}
         except OperatorError as error:
-            text = str(error)
+            found = {"error": str(error)}
         except Exception as error:
-            text = f"internal error while answering: {type(error).__name__}: {error}"
-        return [msgspec.json.encode({"error": text}) + b"\n"]
+            found = {"error": f"internal error while answering: {type(error).__name__}: {error}"}
+        return [msgspec.json.encode(found) + b"\n"]
 
     async def _written(
         self, request: dict[str, object], has_gone: Callable[[], bool]

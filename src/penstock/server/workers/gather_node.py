@@ -1,7 +1,9 @@
 """The node as a whole, logins, virtual hosts made and deleted, connections closed."""
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from penstock.base.errors import OperatorError
@@ -22,6 +24,8 @@ from penstock.server.workers.gather_ways import Answer, Everybody, Fields, Row, 
 from penstock.server.workers.worker_client import WorkerGone
 
 PAGE_ROWS: Final = 10_000
+LOGIN_S: Final = 3.0
+"""Whoever logs in over HTTP does not wait longer for a worker that hangs."""
 
 
 def _own_pid(_values: Sequence[Any]) -> str:
@@ -101,24 +105,37 @@ class VhostNames(Way):
 
 
 class Login(Way):
-    """The first worker knows every user; which virtual hosts one may use, each knows of its own."""
+    """Any worker knows every user; which virtual hosts one may use, each knows of its own. Those of
+    a worker that does not answer nobody may use now."""
 
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
-        workers = everybody.workers
-        found = await workers.ask(0, fields)
+        found = await everybody.first(fields, everybody.workers.ask)
         if "vhosts" not in found or everybody.count == 1:
             return found
-        asked = {"op": "permissions", "do": "list", "user": found["user"], "limit": PAGE_ROWS}
-        vhosts = dict.fromkeys(found["vhosts"])
-        for worker in range(1, everybody.count):
-            after = ""
-            while True:
-                page = await workers.ask(worker, {**asked, "after": after})
-                vhosts.update(dict.fromkeys(row["vhost"] for row in page["permissions"]))
-                after = page["next"]
-                if after == "" or len(page["permissions"]) < PAGE_ROWS:
-                    break
-        return {**found, "vhosts": list(vhosts)}
+        looks = (_known_soon(everybody, one, found["user"]) for one in range(everybody.count))
+        vhosts = [vhost for each in await asyncio.gather(*looks) for vhost in each]
+        return {**found, "vhosts": vhosts}
+
+
+async def _known_soon(everybody: Everybody, worker: int, user: str) -> list[str]:
+    """Virtual hosts of a worker that `user` may open, none if it does not say so in time."""
+    with suppress(WorkerGone, TimeoutError):
+        async with asyncio.timeout(LOGIN_S):
+            return await _vhosts_of(everybody, worker, user)
+    return []
+
+
+async def _vhosts_of(everybody: Everybody, worker: int, user: str) -> list[str]:
+    asked = {"op": "permissions", "do": "list", "user": user, "limit": PAGE_ROWS}
+    found: dict[str, None] = {}
+    after = ""
+    while True:
+        page = await everybody.workers.ask(worker, {**asked, "after": after})
+        found |= dict.fromkeys(row["vhost"] for row in page["permissions"])
+        after = page["next"]
+        # Permissions for topics come behind the others.
+        if after == "" or len(page["permissions"]) < PAGE_ROWS:
+            return list(found)
 
 
 class AddVhost(Way):

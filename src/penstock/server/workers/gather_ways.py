@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from contextlib import suppress
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from penstock.base.errors import OperatorError
+from penstock.base.errors import OperatorError, UnavailableError
 from penstock.server.workers.gather_sums import Rule, merged
 from penstock.server.workers.worker_client import WorkerGone
 
+T = TypeVar("T")
 Row = dict[str, Any]
 Fields = Mapping[str, Any]
 Answer = Row | msgspec.Raw
@@ -77,6 +79,13 @@ class Everybody:
                 raise self.no_vhost(vhost) from error
             raise
 
+    async def first(self, fields: Fields, ask: Callable[[int, Fields], Awaitable[T]]) -> T:
+        """The answer of the first worker that answers."""
+        for worker in range(self.count - 1):
+            with suppress(WorkerGone):
+                return await ask(worker, fields)
+        return await ask(self.count - 1, fields)
+
     async def outcomes(self, questions: Sequence[Fields], ask: Ask) -> list[Row | OperatorError]:
         """What each worker says to its question, or why it does not."""
         found = await asyncio.gather(
@@ -134,10 +143,10 @@ class Way:
 
 
 class First(Way):
-    """What is the same at all workers is asked of the first."""
+    """What is the same at all workers is asked of the first that answers."""
 
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
-        return await everybody.workers.ask_raw(0, fields)
+        return await everybody.first(fields, everybody.workers.ask_raw)
 
 
 class OfVhost(Way):
@@ -261,8 +270,9 @@ async def worker_of_queue(everybody: Everybody, name: str) -> int:
 
 
 def _not_found(what: str, name: str, missing: Sequence[str]) -> OperatorError:
-    return OperatorError(
-        f"no {what} '{name}' is at a worker that answers; {'; '.join(missing)}: try again"
+    return UnavailableError(
+        f"{what} '{name}' is at no worker that answers; of others nothing is known: "
+        f"{', '.join(missing)}; try again"
     )
 
 

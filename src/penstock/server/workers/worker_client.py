@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from penstock.base.errors import OperatorError
+from penstock.base.errors import OperatorError, UnavailableError
 from penstock.server.control.control_socket import IN_LINES, LINES
 
 Row = dict[str, Any]
@@ -32,7 +32,7 @@ KEYS: Final = "keys"
 """Lists of this name are read, others are handed on as they came."""
 
 
-class WorkerGone(OperatorError):
+class WorkerGone(UnavailableError):
     """A worker does not answer."""
 
     def __init__(self, worker: int, why: str) -> None:

@@ -4,10 +4,12 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
+from penstock.base.errors import OperatorError
 from penstock.cli.main import cli
-from penstock.management.broker_link import BrokerLink
+from penstock.management.broker_link import BrokerGone, BrokerLink
 from penstock.protocol import methods as m
 from penstock.server.control.control_socket import ControlSocket
 from tests.unit.server.workers.test_gather_records import nodes
@@ -68,6 +70,12 @@ async def test_commands_show_all_workers(tmp_path: Path) -> None:
         assert result.exit_code == 0 and len(json.loads(result.stdout)["queues"]) == 15
         assert result.stderr.startswith(" ! not all of it is there: worker 1: ")
         assert result.stderr.count("\n") == 1
+        # Over HTTP it is no fault of the request (400): it can be made again later (503).
+        with pytest.raises(BrokerGone, match="worker 1 does not answer"):
+            await link.listing("queues", vhost="b")
+        with pytest.raises(OperatorError) as fault:
+            await link.listing("queues", vhost="none")
+        assert not isinstance(fault.value, BrokerGone)
         await control.close()
 
 

@@ -136,6 +136,9 @@ async def test_who_may_use_which_virtual_hosts_all_workers_say(tmp_path: Path) -
         assert "b" not in (await force.ask("objects", "login", **login))["vhosts"]
         refused = await force.ask("objects", "login", **login | {"password": "x"})
         assert "refused" in refused
+        # Users are the same at all workers, so one that has ended keeps nobody out of the others.
+        await force.stop(0)
+        assert (await force.ask("objects", "login", **login))["vhosts"] == ["b/d", "c"]
 
 
 def heard(peer: Peer) -> list[type[m.Method]]:
@@ -235,6 +238,9 @@ async def test_a_slow_worker_holds_its_own_answers_and_no_others(tmp_path: Path)
             await slow.answer({"op": "queues", "vhost": "/"})
         assert not asking.done()
         assert "worker 1 does not answer (nothing in 0.3 s)" in await asking
+        login = {"user": "guest", "password": "guest", "address": "127.0.0.1"}
+        known: Any = await slow.answer({"op": "objects", "do": "login", **login})
+        assert known["vhosts"] == ["/", "a", "b/d", "c"]
         status: Any = await slow.answer({"op": "status"})
         assert status["missing"] == ["worker 1: nothing in 0.3 s"]
         assert 0.6 <= asyncio.get_running_loop().time() - began < 20
