@@ -72,10 +72,10 @@ async def test_a_record_of_each_worker_has_a_number_of_its_own(tmp_path: Path) -
         assert saved["number"] == numbers[0] and len(set(numbers)) == COUNT
         for worker, number in enumerate(numbers):
             assert number % COUNT == worker
+            whole = await fetched(force, number)
             own = await force.client.ask(
                 worker, {"op": "record", "do": "part", "number": number // COUNT}
             )
-            whole = await fetched(force, number)
             assert len(whole) == own["bytes"] > 100
         status = await force.ask("record", "status")
         one = await force.client.ask(0, {"op": "record", "do": "status"})
