@@ -16,6 +16,7 @@ import select
 import socket
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
 from struct import calcsize, unpack
@@ -171,6 +172,10 @@ ANSWER_S = 10.0
 IN_LINES: Final = "in_lines"
 LINES: Final = "rows_of_lines"
 """Said in a question, and in its answer: see above."""
+ASKED_BY: Final = "asked_by"
+"""In a question: who has asked the one who asks, for the audit log."""
+ASKER: ContextVar[str] = ContextVar("asker", default="")
+"""Who has asked what is being answered."""
 UNAVAILABLE: Final = "unavailable"
 """Beside an error: nothing is wrong with the question."""
 UNREAD: Final = ("definitions",)
@@ -308,6 +313,10 @@ class ControlSocket:
         found: dict[str, object]
         try:
             request = _request(line)
+            asked_by = request.pop(ASKED_BY, who)
+            # Whoever has the same rights as this broker may speak for others.
+            who = str(asked_by) if who == f"uid {os.getuid()}" else who
+            ASKER.set(who)
             reply = await self._written(request, has_gone)
             if self.told is not None:
                 self.told(request, who)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from penstock.base.errors import OperatorError, UnavailableError
-from penstock.server.control.control_socket import IN_LINES, LINES
+from penstock.server.control.control_socket import ASKED_BY, ASKER, IN_LINES, LINES
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -96,7 +96,8 @@ class WorkerClient:
         fields: Mapping[str, object],
         read: Callable[[_Line], Awaitable[T]],
     ) -> T:
-        asked = msgspec.json.encode(fields) + b"\n"
+        who = ASKER.get()
+        asked = msgspec.json.encode({**fields, ASKED_BY: who} if who else fields) + b"\n"
         patience_s = max(self.answer_s, PATIENCE_S.get(str(fields.get("op")), 0.0))
         try:
             async with asyncio.timeout(patience_s), self._turns[worker]:

@@ -1,6 +1,7 @@
 """Questions that one of several workers answers, or all of them alike."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.protocol import methods as m
+from penstock.server.control.control_socket import ASKER
 from penstock.server.workers.gather import Gather
 from penstock.server.workers.worker_client import WorkerClient
 from tests.unit.broker.peer import Bed, Peer
@@ -259,3 +261,17 @@ async def test_what_is_no_question_a_worker_says(tmp_path: Path) -> None:
     async with workforce(tmp_path, *VHOSTS) as force:
         assert "unknown question 'x'" in await force.refusal("x")
         assert "unknown question 'queues x'" in await force.refusal("queues", "x")
+
+
+async def test_the_audit_log_of_a_worker_has_who_asked_the_parent(tmp_path: Path) -> None:
+    async with workforce(tmp_path, *VHOSTS) as force:
+        told: list[tuple[object, str]] = []
+        for socket in force.sockets:
+            socket.told = lambda request, who: told.append((request.get("name"), who))
+        own = f"uid {os.getuid()}"
+        await force.ask("users", "add", name="u", **USER)
+        assert told == [("u", own)] * 3
+        ASKER.set("uid 4711")
+        await force.ask("vhosts", "add", name="v")
+        assert told[3:] == [("v", "uid 4711")]
+        assert "asked_by" not in await force.ask("status")
