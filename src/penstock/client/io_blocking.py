@@ -10,7 +10,8 @@
 Everything happens in the caller's thread: heartbeats go out and deliveries come in only while a
 call is running, so an idle program calls `connection.process` now and then. Reading goes on while
 a write waits for the socket, so that neither side can hold the other up for ever, and a broker that
-is gone without a word is noticed by its heartbeats.
+is gone without a word is noticed by its heartbeats. One that reads nothing, as under an alarm,
+holds up a publish that has no `timeout_ms`.
 """
 
 import socket
@@ -129,10 +130,16 @@ class Connection:
         self._transport.step(_end_ns(timeout_ms))
         self.inbox.check()
 
-    def flush(self) -> None:
-        """Write everything said so far, reading meanwhile. Raises: ConnectionClosedError."""
-        self._transport.write(None)
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Write everything said so far, reading meanwhile; None: for as long as that takes.
+
+        Raises: ConnectionClosedError; NoReplyError where the broker has not read it within
+        `timeout_ms`: the next call goes on with the rest.
+        """
+        is_written = self._transport.write(_end_ns(timeout_ms))
         self.inbox.check()
+        if not is_written:
+            raise NoReplyError(f"the broker has not read what it was told within {timeout_ms} ms")
 
     def wait_for_reply(self, inbox: ChannelInbox, request: m.Method) -> Replied:
         """Wait for the reply to `request`. Raises: ChannelClosedError, NoReplyError, …"""
@@ -244,12 +251,14 @@ class Channel:
         body: bytes,
         properties: Properties = _NO_PROPERTIES,
         mandatory: bool = False,
+        timeout_ms: int | None = None,
     ) -> int:
-        """Publish, and write it out; its sequence on a confirming channel, else 0."""
+        """Publish, and write it out; its sequence on a confirming channel, else 0. timeout_ms: see
+        `Connection.flush`; what was not written by then is published all the same, later."""
         sequence = self._session.publish(
             self.number, exchange, routing_key, body, properties, mandatory
         )
-        self._connection.flush()
+        self._connection.flush(timeout_ms)
         return sequence
 
     def wait_for_confirms(self, timeout_ms: int | None = None) -> None:
@@ -320,10 +329,18 @@ class Channel:
         self._session.ack(self.number, delivery.delivery_tag, multiple)
         self._connection.flush()
 
-    def nack(self, delivery: Delivery, *, multiple: bool = False, requeue: bool = True) -> None:
-        """Refuse a delivery, or all up to it: back into the queue, or on to its dead letters."""
+    def nack(
+        self,
+        delivery: Delivery,
+        *,
+        multiple: bool = False,
+        requeue: bool = True,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Refuse a delivery, or all up to it: back into the queue, or on to its dead letters.
+        timeout_ms: see `Connection.flush`."""
         self._session.nack(self.number, delivery.delivery_tag, multiple, requeue)
-        self._connection.flush()
+        self._connection.flush(timeout_ms)
 
     def bind_exchange(
         self, destination: str, source: str, routing_key: str = "", arguments: Table | None = None

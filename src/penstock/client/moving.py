@@ -6,6 +6,7 @@ piece in memory at a time, and others have the broker meanwhile, as beside any c
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -67,7 +68,9 @@ def move_messages(
             break
         fault = _published(channel, taken, exchange, routing_key)
         if fault:
-            channel.nack(taken[-1], multiple=True)
+            # Where the broker reads nothing, the end of the connection does the same.
+            with suppress(NoReplyError):
+                channel.nack(taken[-1], multiple=True, timeout_ms=0)
             raise OperatorError(f"{fault}; {count} messages were moved before, and the rest stays")
         channel.ack(taken[-1], multiple=True)
         count += len(taken)
@@ -91,10 +94,11 @@ def _published(
 ) -> str:
     """What is wrong, "" once all of it is where it goes."""
     returned = channel.inbox.returned_count
-    for one in taken:
-        key = one.routing_key if routing_key is None else routing_key
-        channel.publish(exchange, key, one.body, _own(one.properties), mandatory=True)
     try:
+        for one in taken:
+            key = one.routing_key if routing_key is None else routing_key
+            own = _own(one.properties)
+            channel.publish(exchange, key, one.body, own, mandatory=True, timeout_ms=CONFIRM_MS)
         channel.wait_for_confirms(CONFIRM_MS)
     except NackedError:
         return f"'{exchange or routing_key}' takes no more (it is full, and rejects publishes)"

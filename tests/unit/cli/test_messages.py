@@ -1,5 +1,6 @@
 """cli/messages: a move goes on until what was there is moved, however little one request does."""
 
+from threading import Thread
 from time import monotonic
 
 import pytest
@@ -9,7 +10,10 @@ from penstock.base.errors import OperatorError
 from penstock.cli import messages, topology_ways
 from penstock.cli.amqp_way import over_amqp
 from penstock.cli.asking import RunningBroker
+from penstock.client import moving
+from penstock.client.io_blocking import connect
 from penstock.testing import Broker
+from tests.patience import until
 
 Answer = dict[str, object]
 
@@ -87,3 +91,29 @@ def asked(op: str, do: str, **more: object) -> Answer:
     at = {"vhost": "/", "name": "q", "exchange": "", "routing_key": "q"}
     tables = {"arguments": {}, "properties": {}, "auto_delete": False}
     return {"op": op, "do": do, **at, **tables, **more}
+
+
+def test_a_move_under_an_alarm_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited for as long as the alarm was set, where a piece is more than the sockets take."""
+    monkeypatch.setattr(moving, "CONFIRM_MS", 1000)
+    with Broker(profile="rabbitmq-4") as broker:
+        with connect(broker.url) as connection:
+            channel = connection.channel()
+            for queue in ("q", "to"):
+                channel.declare_queue(queue)
+            channel.confirm_select()
+            for _ in range(20):
+                channel.publish("", "q", b"x" * 200_000)
+            channel.wait_for_confirms()
+        broker.raise_alarm("memory")
+        found: list[str] = []
+
+        def move() -> None:
+            with pytest.raises(OperatorError) as caught:
+                over_amqp(broker.control, asked("queues", "move", routing_key="to", count=20))
+            found.append(str(caught.value))
+
+        Thread(target=move, daemon=True).start()
+        until(lambda: found, "it has ended")
+        assert "'to' has not confirmed within 1 s" in found[0]
+        until(lambda: broker.queues()["q"].messages_ready == 20, "nothing has left")
