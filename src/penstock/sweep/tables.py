@@ -8,10 +8,12 @@ A folder goes on as what it is; only a new one is a Delta table wherever deltala
 """
 
 import os
+import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 from uuid import uuid4
 
 from penstock.base.errors import OperatorError
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "rows"
 _UNFINISHED: Final = "unfinished-"
+_UNFIT: Final = re.compile(r"[%\[\\\]^|\x00-\x1f]")
+"""In a path: what deltalake writes below it is elsewhere, or nowhere."""
 
 
 class RowTable:
@@ -56,18 +60,22 @@ class RowTable:
 
     def append(self, rows: Sequence[Row]) -> None:
         """Keep those of `rows` that have figures. They are on the disk when this returns.
-        Raises: OSError."""
+        Raises: OperatorError when they cannot be."""
         good = [row for row in rows if not row["error"]]
         if not good:
             return
         table = table_of(good)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if self.kind == DELTA:
-            from deltalake import write_deltalake
-
-            write_deltalake(str(self.folder), table, mode="append")
-        else:
-            _write_part(self.folder, table)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if self.kind == DELTA:
+                _write_delta(self.folder, table)
+            else:
+                _write_part(self.folder, table)
+        except OSError as error:
+            raise OperatorError(
+                f"{self.folder} cannot be written: {error.strerror or error}; what was kept before "
+                "stays"
+            ) from error
 
     def _read(self) -> "pa.Table":
         import pyarrow as pa
@@ -75,9 +83,7 @@ class RowTable:
 
         try:
             if self.kind == DELTA:
-                from deltalake import DeltaTable
-
-                paths = DeltaTable(str(self.folder)).file_uris()
+                paths = _delta_files(self.folder)
             else:
                 paths = [str(path) for path in sorted(self.folder.glob("part-*.parquet"))]
             tables = [pq.ParquetFile(path).read() for path in paths]
@@ -110,14 +116,42 @@ def _kind(folder: Path, wanted: str) -> str:
             f"{folder} is a Delta table, or is to be one, and deltalake is not installed: "
             "pip install deltalake, or choose another --out with --table parquet"
         )
+    unfit = _UNFIT.search(str(folder.absolute()))
+    if (is_delta or wanted == DELTA) and unfit:
+        raise OperatorError(
+            f"{folder}: deltalake does not find what it writes below a path with {unfit[0]!r}; "
+            "choose another --out, or --table parquet"
+        )
     for is_there, kind, other in ((is_delta, DELTA, PARQUET), (is_parquet, PARQUET, DELTA)):
         if is_there and wanted == other:
             raise OperatorError(f"{folder} is kept as {kind}; leave --table away to go on with it")
     if is_delta or is_parquet:
         return DELTA if is_delta else PARQUET
     if wanted == AUTO:
-        return DELTA if has_delta else PARQUET
+        return DELTA if has_delta and not unfit else PARQUET
     return wanted
+
+
+def _delta_files(folder: Path) -> list[str]:
+    """Raises: OSError."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return [unquote(uri) for uri in DeltaTable(str(folder)).file_uris()]
+    except DeltaError as error:
+        raise OSError(str(error).splitlines()[0]) from error
+
+
+def _write_delta(folder: Path, table: "pa.Table") -> None:
+    """Raises: OSError."""
+    from deltalake import write_deltalake
+    from deltalake.exceptions import DeltaError
+
+    try:
+        write_deltalake(str(folder), table, mode="append")
+    except DeltaError as error:
+        raise OSError(str(error).splitlines()[0]) from error
 
 
 def _write_part(folder: Path, table: "pa.Table") -> None:

@@ -85,3 +85,35 @@ def test_columns_have_their_types() -> None:
     types = {field.name: str(field.type) for field in table_of([row(1)]).schema}
     assert types["seed"] == "int64" and types["load"] == "double"
     assert types["is_growing"] == "bool" and types["profile"] == "string"
+
+
+@pytest.mark.parametrize("name", ["my results", "größe", "a#b?c&d", "50%", "a%20b", "[1]", "a^b"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_may_have_any_name(tmp_path: Path, kind: str, name: str) -> None:
+    """Rows of a Delta table were written, and never found again."""
+    out = tmp_path / name
+    if kind == DELTA and set(name) & set("%[^"):
+        with pytest.raises(OperatorError, match="deltalake does not find what it writes"):
+            RowTable(out, kind)
+        kind = AUTO
+    kept = RowTable(out, kind)
+    kept.append([row(1)])
+    assert kept.rows() == RowTable(out).rows() == [row(1)]
+
+
+@pytest.mark.skipif(not HAS_DELTA, reason="no deltalake")
+@pytest.mark.parametrize("text", ["", "{"])
+def test_a_damaged_log_is_told(tmp_path: Path, text: str) -> None:
+    log = tmp_path / FOLDER / "_delta_log"
+    log.mkdir(parents=True)
+    if text:
+        (log / "00000000000000000000.json").write_text(text)
+    with pytest.raises(OperatorError, match=r"cannot be read: .*remove what is damaged"):
+        RowTable(tmp_path).rows()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_cannot_be_kept_are_told(tmp_path: Path, kind: str) -> None:
+    (tmp_path / FOLDER).touch()
+    with pytest.raises(OperatorError, match=f"{FOLDER} cannot be written: File exists"):
+        RowTable(tmp_path, kind).append([row(1)])
