@@ -21,6 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import deltalake
 import orders
@@ -215,7 +216,7 @@ def rows_of(path: Path) -> Any:
     if not deltalake.DeltaTable.is_deltatable(str(path)):
         sys.exit(f"there is no table {path} yet: python stream.py {path.parent} --once")
     files = deltalake.DeltaTable(str(path)).file_uris()
-    return pa.concat_tables(pq.ParquetFile(file).read(use_threads=False) for file in files)
+    return pa.concat_tables(pq.ParquetFile(unquote(file)).read(use_threads=False) for file in files)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
@@ -61,7 +62,7 @@ def sold_a_second(table: Path, from_ms: int, to_ms: int) -> float:
 
     files = deltalake.DeltaTable(str(table)).file_uris()
     bodies = pa.concat_tables(
-        pq.ParquetFile(file).read(columns=["body"], use_threads=False) for file in files
+        pq.ParquetFile(unquote(file)).read(columns=["body"], use_threads=False) for file in files
     )
     return rate_of(bodies["body"].to_pylist(), from_ms, to_ms)
 

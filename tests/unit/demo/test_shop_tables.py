@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.demo.shop_tables import Batch, batches_of, number_before, pace, rate_of
+from penstock.demo.shop_tables import Batch, batches_of, number_before, pace, rate_of, sold_a_second
 
 
 def order(number: int, at_ms: int, **more: object) -> bytes:
@@ -54,3 +54,12 @@ def test_batches_are_those_of_the_tables_log(tmp_path: Path) -> None:
     found = batches_of(table)
     assert [one.rows for one in found] in ([3, 8], [8]), "[8]: both in the same millisecond"
     assert abs(found[-1].at_ms / 1000 - datetime.now(UTC).timestamp()) < 3600
+
+
+def test_the_tables_may_be_anywhere(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    pa = pytest.importorskip("pyarrow")
+    table = tmp_path / "my report"
+    bodies = [order(number, 10_000 + 10 * number) for number in range(100)]
+    deltalake.write_deltalake(str(table), pa.table({"body": bodies}))
+    assert sold_a_second(table, 10_000, 11_000) == pytest.approx(99.0)
