@@ -46,6 +46,7 @@ def run_whatif(
     changes: tuple[str, ...], last: str, file: Path | None, path: str, form: str
 ) -> None:
     """What the command does; its words are those of the options. Raises: OperatorError."""
+    values = by_key(changes)
     window_s = parse_duration_ns(last) / NS_PER_S
     record = decode_packed(current_bytes(path, window_s)) if file is None else read_record(file)
     seen = observe(record.history, window_s)
@@ -58,7 +59,6 @@ def run_whatif(
     prefetches = {one.name: prefetch_of(record.history, one.name, window_s) for one in seen.queues}
     model = model_of(seen, prefetches, window_of(config))
     setup = Setup(config, model.workload)
-    values = by_key(changes)
     wanted = all_changed(setup, values)
     before = simulated(model, setup)
     found = checks(seen, before)

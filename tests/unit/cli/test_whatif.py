@@ -85,6 +85,9 @@ def test_without_load_there_is_nothing_to_replay(tmp_path: Path) -> None:
     found = CliRunner().invoke(whatif, ["--file", str(path)])
     assert isinstance(found.exception, OperatorError)
     assert "nothing was published" in str(found.exception)
+    # What is wrong with the question is said first: nothing else would make it right.
+    found = CliRunner().invoke(whatif, ["--file", str(path), "loud=2"])
+    assert "'loud=2' is no change" in str(found.exception)
 
 
 def foretold(path: Path, *changes: str) -> list[object]:
