@@ -43,11 +43,11 @@ def run_sweep(
     if no_spark and master:
         raise OperatorError("--master is for Spark, and --no-spark says to run without; give one")
     grid = Grid(
-        parts(workloads),
-        parts(profiles),
+        named(workloads, "--workloads"),
+        named(profiles, "--profiles"),
         ENGINES if engine == BOTH else (engine,),
-        tuple(whole(one, "--connections") for one in parts(connections)),
-        tuple(real(one, "--load") for one in parts(load)),
+        tuple(whole(one, "--connections") for one in named(connections, "--connections")),
+        tuple(real(one, "--load") for one in named(load, "--load")),
         parts(credit) or ("",),
         tuple(parse_bytes(one) for one in parts(depth)) or (0,),
         tuple(parse_bytes(one) for one in parts(memory_high)) or (0,),
@@ -157,6 +157,14 @@ def parts(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
 
 
+def named(text: str, option: str) -> tuple[str, ...]:
+    """The same, one at least. Raises: OperatorError."""
+    found = parts(text)
+    if not found:
+        raise OperatorError(f"{option} names none")
+    return found
+
+
 def whole(text: str, option: str) -> int:
     """A whole number, as large as the table holds. Raises: OperatorError."""
     if not text.isdecimal():
@@ -177,13 +185,13 @@ def real(text: str, option: str) -> float:
 def seeds_of(text: str) -> tuple[int, ...]:
     """`1-5,9` as numbers. Raises: OperatorError for none, or for more than SEEDS_MAX."""
     found: list[int] = []
-    for part in parts(text):
+    for part in named(text, "--seeds"):
         first, dash, last = part.partition("-")
+        if dash and not (first and last):
+            raise OperatorError(f"--seeds '{part}': write FIRST-LAST, from 0 on")
         low = whole(first, "--seeds")
         high = whole(last, "--seeds") if dash else low
         if not low <= high < low + SEEDS_MAX:
             raise OperatorError(f"--seeds '{part}': write FIRST-LAST, {SEEDS_MAX} at most")
         found += range(low, high + 1)
-    if not found:
-        raise OperatorError("--seeds names none; write 1-5,9")
     return tuple(dict.fromkeys(found))

@@ -103,5 +103,12 @@ def test_bad_numbers_are_refused_by_option(tmp_path: Path) -> None:
     for arguments, text in (
         (("--load", "much"), "--load 'much' is not a number"),
         (("--connections", "1e3"), "--connections '1e3' is not a whole number"),
+        (("--seeds", "-5"), "--seeds '-5': write FIRST-LAST, from 0 on"),
+        (("--seeds", "5-"), "--seeds '5-': write FIRST-LAST, from 0 on"),
+        (("--workloads", ","), "--workloads names none"),
+        (("--profiles", ""), "--profiles names none"),
+        (("--load", ","), "--load names none"),
+        (("--connections", ""), "--connections names none"),
+        (("--seeds", ""), "--seeds names none"),
     ):
         assert str(sweep(*arguments, out=tmp_path).exception) == text
