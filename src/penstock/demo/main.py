@@ -121,6 +121,8 @@ class _Run:
             await self._scenario(plan)
             return await self._analyse()
         finally:
+            # Nothing interrupts that, not even the first Ctrl-C: what it leaves would stay.
+            self._is_interrupted = True
             await self._children.stop_all()
 
     def _look_for_spark(self) -> None:
