@@ -14,6 +14,7 @@ from penstock.simulation.scenario.plan import shrunk
 from penstock.simulation.scenario.scenarios import PROFILES, SCENARIOS, simulate
 
 RANDOM = "random_graph"
+AT_LEAST_ONE = click.IntRange(1)
 GRAPHS_PER_SCRIPT = 12
 """Random graphs run between two runs of scripted scenarios."""
 
@@ -82,11 +83,16 @@ def main() -> None:
 @click.argument("scenario", type=click.Choice(list(SCENARIOS)))
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--profile", type=click.Choice(PROFILES), default=PROFILES[0], show_default=True)
-@click.option("--check-every", type=int, default=1, show_default=True, help="turns per check")
+@click.option(
+    "--check-every", type=AT_LEAST_ONE, default=1, show_default=True, help="turns per check"
+)
 @click.option("--without", default="", help="parts of a random graph to leave out: 3,8,11")
 def run(scenario: str, seed: int, profile: str, check_every: int, without: str) -> None:
     """Run one SCENARIO with one seed."""
-    left_out = frozenset(int(number) for number in without.split(",") if number)
+    parts = [number.strip() for number in without.split(",") if number.strip()]
+    if not all(number.isdecimal() for number in parts):
+        raise click.BadParameter(f"{without!r} is no list of numbers", param_hint="--without")
+    left_out = frozenset(map(int, parts))
     try:
         click.echo(str(simulate(scenario, seed, profile, check_every, None, left_out)))
     except SimulationFailed as failure:
@@ -101,7 +107,9 @@ def run(scenario: str, seed: int, profile: str, check_every: int, without: str) 
     help="random graphs to run at least, however long it takes",
 )  # fmt: skip
 @click.option("--first-seed", type=int, default=1, show_default=True)
-@click.option("--check-every", type=int, default=3, show_default=True, help="turns per check")
+@click.option(
+    "--check-every", type=AT_LEAST_ONE, default=3, show_default=True, help="turns per check"
+)
 @click.option("--scenario", type=click.Choice(list(SCENARIOS)), default=None)
 @click.option("--keep-going", is_flag=True, help="do not stop at the first failure")
 def sweep(
@@ -126,7 +134,8 @@ def sweep(
             failures += 1
         if failures and not keep_going:
             break
-        if time.monotonic() - began >= seconds and seeds >= least:
+        # Not by what is no number, which no time reaches.
+        if not time.monotonic() - began < seconds and seeds >= least:
             break
     took = time.monotonic() - began
     click.echo(
@@ -138,7 +147,7 @@ def sweep(
 
 
 @main.command()
-@click.option("--seeds", type=int, default=2000, show_default=True, help="clusters to run")
+@click.option("--seeds", type=AT_LEAST_ONE, default=2000, show_default=True, help="clusters to run")
 @click.option("--first-seed", type=int, default=1, show_default=True)
 @click.option("--mode", type=click.Choice(("majority", "all")), default=None, help="not drawn")
 @click.option("--keep-going", is_flag=True, help="do not stop at the first failure")
