@@ -147,7 +147,13 @@ def set_(broker: RunningBroker, changes: tuple[str, ...], lasting: str) -> None:
     type=NumberRange(0.1, 60),
     help="Seconds between two frames.",
 )
-@click.option("--window", default=10.0, show_default=True, help="Rates and shares of so many s.")
+@click.option(
+    "--window",
+    default=10.0,
+    show_default=True,
+    type=NumberRange(0, 60, min_open=True),
+    help="Rates and shares of so many s.",
+)
 @click.option("--sort", type=click.Choice(TOP_SORTS), default="blocked", show_default=True)
 @click.option(
     "--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="Rows a table."

@@ -1,6 +1,6 @@
 """Numbers on the command line."""
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -14,3 +14,7 @@ class NumberRange(click.FloatRange):
         if found != found:
             self.fail(f"{value!r} is not a number.", param, ctx)
         return found
+
+
+WINDOW: Final = NumberRange(0, 600, min_open=True)
+"""Seconds of the history that is looked at."""

@@ -10,6 +10,7 @@ import click
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.cli.asking import FORM, print_json
+from penstock.cli.numbers import WINDOW
 from penstock.explain.asking import Question, ask_why
 from penstock.explain.kinds import WHY_KINDS
 from penstock.explain.naming import Names
@@ -25,7 +26,9 @@ NS_PER_S: Final = 1_000_000_000
 @click.argument("what", type=click.Choice(("summary", "why", "events")), default="summary")
 @click.argument("kind", type=click.Choice(WHY_KINDS), default="publish")
 @click.argument("name", default="")
-@click.option("--window", default=10.0, show_default=True, help="Look at this many seconds.")
+@click.option(
+    "--window", default=10.0, show_default=True, type=WINDOW, help="Look at this many seconds."
+)
 @click.option("--ago", default="0s", show_default=True, help="End so long before the record's end.")
 @FORM
 def replay(file: Path, what: str, kind: str, name: str, window: float, ago: str, form: str) -> None:

@@ -8,6 +8,7 @@ import click
 from penstock.base.printable import printable
 from penstock.base.quantities import parse_duration_ns
 from penstock.cli.asking import TABLE, RunningBroker, asking
+from penstock.cli.numbers import WINDOW
 from penstock.cli.tables import BOLD, FAINT, GREEN, RED, YELLOW, Screen, console, styled, wrapped
 from penstock.explain.kinds import WHY_KINDS
 from penstock.telemetry.words import amount, size
@@ -28,7 +29,9 @@ INDENT: Final = 11
 @click.command()
 @click.argument("kind", type=click.Choice(WHY_KINDS), default="publish")
 @click.argument("name", default="")
-@click.option("--window", default=10.0, show_default=True, help="Look back this many seconds.")
+@click.option(
+    "--window", default=10.0, show_default=True, type=WINDOW, help="Look back this many seconds."
+)
 @click.option("--ago", default="0s", show_default=True, help="End so long ago, up to 10m.")
 @asking
 def why(kind: str, name: str, broker: RunningBroker, window: float, ago: str) -> None:

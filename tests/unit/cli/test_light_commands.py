@@ -17,6 +17,7 @@ SHARED = {
     *("penstock.server", "penstock.server.control", "penstock.server.control.control_client"),
 }
 OF_STATUS = {
+    "penstock.cli.numbers",
     *("penstock.base.quantities", "penstock.cli.status", "penstock.cli.tables", "penstock.explain"),
     *("penstock.explain.kinds", "penstock.telemetry", "penstock.telemetry.snapshots"),
     "penstock.telemetry.words",

@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from penstock.cli.main import cli
 from tests.patience import PATIENCE_S
 from tests.unit.cli.broker_process import PENSTOCK, BrokerProcess
 
@@ -126,3 +128,11 @@ def test_a_broker_whose_words_nobody_reads_stops_cleanly(tmp_path: Path) -> None
     assert process.returncode == 1
     assert not (tmp_path / "control.sock").exists()
     assert [one.name for one in data.glob("vhosts/*/CLEAN")] == ["CLEAN"]
+
+
+@pytest.mark.parametrize("words", [("why",), ("flow", "top", "--once"), ("replay", "r.pflow")])
+@pytest.mark.parametrize("window", ["nan", "inf", "0"])
+def test_a_window_that_is_none(words: tuple[str, ...], window: str) -> None:
+    """The broker was said to have got malformed JSON, where one was there."""
+    done = CliRunner().invoke(cli, [*words, "--window", window])
+    assert done.exit_code == 2 and "Invalid value for '--window'" in done.output
