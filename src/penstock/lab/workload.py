@@ -1,4 +1,4 @@
-"""What a workload of the lab is, as data, and the eight workloads that the lab has.
+"""What a workload of the lab is, as data, and the ten workloads that the lab has.
 
 A workload says who publishes, who consumes, what slows down, and when. One description runs in the
 simulator and against a running broker. Times are shares of the measured stretch, so that the same

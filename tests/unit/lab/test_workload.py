@@ -14,6 +14,7 @@ from penstock.lab.workload import (
     Workload,
     WorkloadEvent,
 )
+from tests.architecture.house import REPOSITORY
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda one: one.name)
@@ -75,3 +76,14 @@ def test_events_are_shares_of_the_measured_stretch() -> None:
     assert small().disturbance_s() == (2.0, 3.0)
     assert small().lasting(8.0).disturbance_s() == (3.0, 5.0)
     assert small().alone().disturbance_s() is None
+
+
+def test_the_pages_know_all_of_them() -> None:
+    """They said eight of ten."""
+    assert len(WORKLOADS) == 10
+    for page, words in (
+        ("README.md", "`penstock lab` runs ten workloads"),
+        ("docs/sweep.md", "the ten of the lab"),
+        *(("docs/lab.md", f"| `{name}` | ") for name in WORKLOADS),
+    ):
+        assert words in (REPOSITORY / page).read_text(encoding="utf-8"), page
