@@ -6,8 +6,8 @@
 
     two       a generator in each of two virtual hosts at once; with `serve --cores 2` each has a
               worker of its own
-    tls       one virtual host, clients by TLS; with `--cores 2` half of the connections have
-              their TLS at the other worker
+    tls       one virtual host, clients by TLS, which both workers accept: what it costs that
+              one of them has it
 
 Both brokers run side by side, and every repeat asks each of them once, in random order. Of each:
 the rate of all generators together, processor time a message of all its processes, and of the

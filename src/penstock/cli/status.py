@@ -115,6 +115,19 @@ def status(broker: RunningBroker) -> None:
         broker.print(answer)
 
 
+VHOSTS_SHOWN: Final = 8
+
+
+def _worker(row: dict[str, Any]) -> str:
+    """row: a WorkerRow."""
+    if not row["is_serving"]:
+        return f"pid {row['pid']} starts, or has ended and is started again"
+    vhosts = row["vhosts"]
+    named = ", ".join(vhosts[:VHOSTS_SHOWN]) or "none yet"
+    more = f" and {len(vhosts) - VHOSTS_SHOWN} more" if len(vhosts) > VHOSTS_SHOWN else ""
+    return f"pid {row['pid']}, {size(row['memory_bytes'])}, virtual hosts: {named}{more}"
+
+
 def _show_status(answer: dict[str, Any]) -> None:
     """answer: a Status (broker/admin/answers)."""
     states, queues = answer["connections"], answer["queues"]
@@ -132,6 +145,7 @@ def _show_status(answer: dict[str, Any]) -> None:
         ),
         ("sync", answer["sync"] or "nothing is kept on disk"),
     ]
+    lines += [(f"worker {one['worker']}", _worker(one)) for one in answer.get("workers", ())]
     lines += [("alarm", f"{name}: {text}") for name, text in answer["alarms"].items()]
     if answer["certificate"]:
         lines.append(("tls", answer["certificate"]))

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pika
@@ -113,7 +114,9 @@ def test_commands_see_one_broker(pair: Cores) -> None:
         told = ask(pair.broker.control, {"op": "status"})
         counts = told["connections"]
         assert isinstance(counts, dict) and sum(counts.values()) == 2
-    assert pair.broker.said(status).status == 0
+    said = pair.broker.said(status).out
+    assert f"worker 0     pid {pair.workers[0]}, " in said and "virtual hosts: /\n" in said
+    assert f"worker 1     pid {pair.workers[1]}, " in said and "virtual hosts: tenant\n" in said
     assert pair.names({"op": "vhosts", "do": "list"}, "vhosts", "name") == ["/", "tenant"]
 
 
@@ -199,4 +202,25 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     with cores(tmp_path, "--memory") as found:
         found.parent.kill()
         for pid in found.workers.values():
-            until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), f"process {pid} has ended")
+            until(partial(_has_ended, pid), f"process {pid} has ended")
+
+
+def test_sighup_reaches_every_worker(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text('memory_high = "1GB"\n')
+    with cores(tmp_path, "--memory", "--config", str(path)) as found:
+        own = [str(tmp_path / f"control-worker-{worker}.sock") for worker in found.workers]
+        marks = [ask(one, {"op": "status"})["memory_high_bytes"] for one in own]
+        assert marks == [10**9] * 2
+        path.write_text('memory_high = "2GB"\n')
+        found.parent.send_signal(signal.SIGHUP)
+        for one in own:
+            until(partial(_has_mark, one, 2 * 10**9), f"{one} has the new mark")
+
+
+def _has_mark(control: str, mark_bytes: int) -> bool:
+    return ask(control, {"op": "status"})["memory_high_bytes"] == mark_bytes
+
+
+def _has_ended(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()

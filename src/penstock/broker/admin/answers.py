@@ -153,8 +153,21 @@ class QueueCounts(Struct, frozen=True):
     consumers: int
 
 
+class WorkerRow(Struct, frozen=True):
+    """One process of a broker that is several (serve --cores). is_serving: False while it starts;
+    vhosts: that it has, by name."""
+
+    worker: int
+    pid: int
+    is_serving: bool
+    memory_bytes: int
+    vhosts: list[str]
+
+
 class Status(Struct, frozen=True):
     """The broker as a whole.
+
+    workers: its processes, none where it is one.
 
     certificate: whom that of TLS is for and until when, "" without TLS.
     sync: when what was written is synced, "" where nothing is kept on disk.
@@ -175,6 +188,7 @@ class Status(Struct, frozen=True):
     turns: int
     events_dropped: int
     certificate: str = ""
+    workers: list[WorkerRow] = []
 
 
 class AccountRow(Struct, frozen=True):

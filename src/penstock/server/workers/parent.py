@@ -9,23 +9,27 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
+from penstock.broker.admin.answers import WorkerRow
 from penstock.server.boot.log_lines import LineLog, log_of
 from penstock.server.boot.management_child import ManagementChild, is_management_wanted
 from penstock.server.control.control_client import control_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.disk.data_directory import PLACES
 from penstock.server.machine.clock import SystemClock
+from penstock.server.machine.machine import resident_bytes
 from penstock.server.machine.settle import settle_process
 from penstock.server.net.client_ports import ClientPorts
 from penstock.server.net.handover_messages import handover_pair, send_operator
 from penstock.server.net.listener import raise_limit
 from penstock.server.workers.gather import Gather
+from penstock.server.workers.gather_ways import Answer
 from penstock.server.workers.pipe import Ready, Start, Told
 from penstock.server.workers.placement import Placement
 from penstock.server.workers.worker_client import WorkerClient
@@ -128,8 +132,9 @@ class Parent:
         await self._agree()
         loop = asyncio.get_running_loop()
         self.watching = [loop.create_task(self._watch(one)) for one in range(len(self.workers))]
-        gather = self.gather
-        self.control = ControlSocket(self.path, gather.answer, None, gather.is_change, self._adopt)
+        self.control = ControlSocket(
+            self.path, self._answer, None, self.gather.is_change, self._adopt
+        )
         await self.control.start()
         if is_management_wanted(self.config):
             self.management = ManagementChild(self.config, self.path, self.log)
@@ -163,6 +168,22 @@ class Parent:
         with sock:
             if not send_operator(self.handover.send[0], sock, name):
                 self.log.warning("an operator was turned away: worker 0 takes nobody more now")
+
+    async def _answer(self, fields: dict[str, object]) -> Answer:
+        """Raises: OperatorError."""
+        answer = await self.gather.answer(fields)
+        if fields.get("op") == "status" and isinstance(answer, dict):
+            answer["workers"] = [self._row(one) for one in self.workers]
+        return answer
+
+    def _row(self, one: WorkerProcess) -> WorkerRow:
+        memory_bytes = 0
+        with suppress(OSError):
+            memory_bytes = resident_bytes(str(one.pid))
+        is_serving = one.ready.done() and not one.ended.done()
+        return WorkerRow(
+            one.worker, one.pid, is_serving, memory_bytes, self.placement.of(one.worker)
+        )
 
     def tell_all(self) -> None:
         """Who has which virtual host, and which processes there are."""
