@@ -223,3 +223,25 @@ async def test_a_place_of_a_listing_in_another_order_is_refused(tmp_path: Path) 
         assert "from a listing by 'ready', not by 'name'" in said
         assert "begin anew without it" in await force.refusal("queues", after="x")
         assert "must be 1..10000" in await force.refusal("queues", limit=0)
+
+
+async def test_long_listings_are_merged_in_steps(tmp_path: Path) -> None:
+    """Another asker waits for one step and not for 20,000 rows."""
+    async with workforce(tmp_path, ("/",), ("a",), ("b",)) as force:
+        for vhost, worker in force.places.places.items():
+            broker = force.beds[worker].broker
+            there = broker.vhosts[vhost]
+            for number in range(2_000):
+                there.add_queue(broker.make_queue(there, f"q{number:05}", False, False, "", {}))
+        found = await force.ask("queues", sort="name", limit=5_000)
+        assert len(found["queues"]) == 5_000 and found["total"] == 6_000
+    page = page_of([[(0, "a")] * 2_000 for _ in range(4)], "", 5_000)
+    assert len(page.rows["rows"]) == 5_000
+    again = Page(
+        {worker: worker_page([(0, "a")] * 2_000, worker, "", 5_000) for worker in range(4)},
+        ("rows",),
+        5_000,
+        Cursor("", None, [0] * 4),
+        None,
+    )
+    assert sum(1 for _ in again.steps()) >= 5_000 // 64 - 4
