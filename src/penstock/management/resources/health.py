@@ -114,7 +114,11 @@ async def certificates(call: Call) -> Response:
 
 
 async def aliveness(call: Call) -> Response:
-    await need_vhost(call, call.vhost())
+    """Whether the virtual host answers."""
+    vhost = call.vhost()
+    await need_vhost(call, vhost)
+    # Of several workers its own has to answer.
+    await call.link.ask({"op": "objects", "do": "exchanges", "vhost": vhost, "name": ""})
     return verdict("")
 
 

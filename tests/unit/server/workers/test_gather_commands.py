@@ -3,13 +3,19 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from starlette.requests import Request
+from starlette.responses import Response
 
 from penstock.base.errors import OperatorError
 from penstock.cli.main import cli
+from penstock.management.access import Visitor
 from penstock.management.broker_link import BrokerGone, BrokerLink
+from penstock.management.requests import Call, Services
+from penstock.management.resources.health import aliveness
 from penstock.protocol import methods as m
 from penstock.server.control.control_socket import ControlSocket
 from tests.unit.server.workers.test_gather_records import nodes
@@ -27,6 +33,15 @@ async def said(path: Path, *words: str) -> str:
     result = await asyncio.to_thread(call, path, *words)
     assert result.exception is None or result.exit_code == 3, (words, result.exception)
     return result.output
+
+
+async def alive(link: BrokerLink, vhost: str) -> Response:
+    """What a health check of one virtual host is told."""
+    scope = {"type": "http", "headers": [], "query_string": b"", "path_params": {"vhost": vhost}}
+    visitor = Visitor("root", "", frozenset({"administrator"}), frozenset())
+    nothing: Any = None
+    services = Services(link, nothing, nothing, "")
+    return await aliveness(Call(services, visitor, Request(scope)))
 
 
 async def test_commands_show_all_workers(tmp_path: Path) -> None:
@@ -65,7 +80,11 @@ async def test_commands_show_all_workers(tmp_path: Path) -> None:
         assert len(await link.listing("queues")) == 20
         assert len(await link.listing("bindings", vhost="b")) == 5
         assert {one["name"] for one in await link.listing("vhosts")} == {"/", "a", "b", "c", "new"}
+        assert [(await alive(link, vhost)).status_code for vhost in "abc"] == [200] * 3
         await force.stop(1)
+        assert [(await alive(link, vhost)).status_code for vhost in "ac"] == [200] * 2
+        with pytest.raises(BrokerGone, match="worker 1 does not answer"):
+            await alive(link, "b")
         result = await asyncio.to_thread(call, path, "queues", "--format", "json")
         assert result.exit_code == 0 and len(json.loads(result.stdout)["queues"]) == 15
         assert result.stderr.startswith(" ! not all of it is there: worker 1: ")
