@@ -94,6 +94,11 @@ def current_bytes(place: str, last_s: float) -> bytes:
     """The record of a running broker as a file holds it. Raises: OperatorError when there is
     none."""
     answer = ask(place, {"op": "record", "do": "save", "last_s": last_s})
+    if "records" in answer:
+        raise OperatorError(
+            "this broker has several workers, each with a record of its own virtual hosts: save "
+            "them with penstock record save, and name one of the files with --file"
+        )
     number = answer["number"]
     assert isinstance(number, int | float), "the broker answers with a number"
     return fetch(place, int(number))

@@ -46,7 +46,9 @@ class Why(Way):
             # Whoever knows names that are like it says so.
             best = max(answers.values(), key=_close_names)
             return with_missing(best, missing)
-        return known[_worst(known)]
+        worker = _worst(known)
+        told = {**known[worker]["explanation"], "worker": worker}
+        return {**known[worker], "explanation": told}
 
 
 def _close_names(answer: Row) -> int:

@@ -114,4 +114,6 @@ async def test_a_record_of_each_worker_is_saved(tmp_path: Path) -> None:
             )
             assert replayed.exit_code == 0
         assert not (tmp_path / "x.pflow").exists()
+        refused = await asyncio.to_thread(call, path, "whatif")
+        assert isinstance(refused.exception, OperatorError) and "--file" in str(refused.exception)
         await control.close()

@@ -129,6 +129,7 @@ async def test_why_is_of_the_worker_that_knows(tmp_path: Path) -> None:
             answer = await force.ask("why", kind="connection", name=f"client {vhost}")
             assert answer["explanation"]["subject"] == f"conn:client {vhost}"
             own = await force.ask_one(worker, "why", kind="connection", name=f"client {vhost}")
+            assert answer["explanation"].pop("worker") == worker
             assert answer == own
         nobody = await force.ask("why", kind="connection", name="client d")
         assert nobody["exit_status"] == 2 and nobody["explanation"]["close_names"]
