@@ -1,7 +1,6 @@
 """What `penstock lab` does, apart from its options, so that help need not load it."""
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from rich.console import Console
 from penstock.base.errors import OperatorError
 from penstock.cli.asking import TABLE
 from penstock.cli.folders import make_folder
+from penstock.cli.interrupts import ended_as_by_hand
 from penstock.flow.profile import PROFILES, STATIC, profile_named
 from penstock.lab.live import measure, measure_alone
 from penstock.lab.live_child import begin_child
@@ -88,16 +88,6 @@ def run_lab(
     means = [line for one in overall(judged) for line in one.lines()]
     for line in (*summary(judged), *means, "", LEGEND):
         console.print(line, soft_wrap=True)
-
-
-@contextmanager
-def ended_as_by_hand() -> Iterator[None]:
-    """SIGTERM, as of `timeout`, ends it as Ctrl-C does: what was measured is written."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def show_all(console: Console, workload: Workload, results: list[Result]) -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_bytes
 from penstock.cli.folders import make_folder
+from penstock.cli.interrupts import ended_as_by_hand
 from penstock.cli.progress import Bar
 from penstock.sweep.choices import BOTH, ENGINES, FLUID
 from penstock.sweep.front import ratios, summaries
@@ -67,7 +68,9 @@ def run_sweep(
     if dry_run:
         return
     make_folder(out, "--out")
-    failed = run_all(left, kept, no_spark, master)
+    # Spark's files are only removed, and its JVM is only ended in order, on the way out.
+    with ended_as_by_hand():
+        failed = run_all(left, kept, no_spark, master)
     there = {key_of(row): row for row in kept.rows()}
     rows = [there[point.key()] for point in points if point.key() in there] + failed
     finish(rows, out, form, no_plots)

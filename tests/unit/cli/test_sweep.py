@@ -16,7 +16,7 @@ from penstock.cli.sweep import command
 from penstock.cli.sweep_run import seeds_of
 from penstock.sweep.choices import PARQUET
 from penstock.sweep.tables import FOLDER, RowTable
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 TINY = (
     "--no-spark", "--engine", "fluid", "--workloads", "chain-consumer", "--connections", "4",
@@ -85,6 +85,24 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     found = json.loads(again.stdout)["rows"]
     assert [row["seed"] for row in found] == wanted
     assert all(row in found for row in kept)
+
+
+def test_sigterm_ends_it_as_ctrl_c_does(tmp_path: Path) -> None:
+    """As of `timeout`: Spark's files stayed, which are removed on the way out only."""
+    arguments = [*TINY, "--seeds", "1-1000", "--no-plots", "--out", str(tmp_path)]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "penstock.cli.main", "sweep", *arguments],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        until(lambda: list(tmp_path.glob(f"{FOLDER}/part-*")), "the first points")
+        running.terminate()
+        said = running.communicate(timeout=PATIENCE_S)[1]
+    finally:
+        running.kill()
+        running.wait()
+    assert running.returncode == 1
+    assert "Aborted!" in said and "Traceback" not in said
 
 
 def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
