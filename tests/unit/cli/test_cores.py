@@ -13,6 +13,7 @@ from pathlib import Path
 import pika
 import pytest
 
+from penstock.base.errors import OperatorError
 from penstock.cli.connections import connections
 from penstock.cli.permissions import permissions
 from penstock.cli.queues import queues
@@ -224,3 +225,31 @@ def _has_mark(control: str, mark_bytes: int) -> bool:
 
 def _has_ended(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
+
+
+def test_a_user_made_while_a_worker_is_away_is_there_when_it_is_back(tmp_path: Path) -> None:
+    with cores(tmp_path, "--data", str(tmp_path / "data")) as found:
+        found.broker.said(vhosts, "add", options=("tenant",))
+        os.kill(found.workers[1], signal.SIGKILL)
+        until(partial(_has_ended_or_waits, found.workers[1]), "worker 1 has ended")
+        said = found.broker.said(users, "add", options=("app", "secret"))
+        assert said.status == 2 and "but not at worker 1" in said.error
+        own = str(tmp_path / "control-worker-1.sock")
+        until(partial(_knows, own, "app"), "worker 1 knows the user")
+
+
+def _has_ended_or_waits(pid: int) -> bool:
+    """A process that was killed is there until its parent has looked."""
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+
+
+def _knows(control: str, user: str) -> bool:
+    try:
+        rows = ask(control, {"op": "users", "do": "kept"})["users"]
+    except OperatorError:
+        return False
+    assert isinstance(rows, list)
+    return user in [row["name"] for row in rows]

@@ -217,11 +217,17 @@ class Parent:
                 continue
             self.tell_all()
             self.log.info(f"worker {worker} serves again, pid {self.workers[worker].pid}")
-            if worker > 0:
-                try:
-                    await self._make_equal(worker)
-                except OperatorError as fault:
-                    self.log.warning(f"the users of worker {worker} were not looked at: {fault}")
+            await self._look_at_users(worker)
+
+    async def _look_at_users(self, again: int) -> None:
+        """Worker `again` serves again: whatever was changed while it was away. One that started
+        while worker 0 was away is looked at when that serves again."""
+        others = range(1, len(self.workers))
+        for worker in others if again == 0 else [again]:
+            try:
+                await self._make_equal(worker)
+            except OperatorError as fault:
+                self.log.warning(f"users of worker {worker} are looked at later: {fault}")
 
     # -- signals ---------------------------------------------------------------------------------
 
