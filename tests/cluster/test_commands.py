@@ -180,6 +180,37 @@ def test_a_log_that_was_rotated_is_let_go_by_the_member_and_its_broker(folder: P
         rig.close()
 
 
+def test_sighup_has_the_leaders_broker_take_the_configuration_over(folder: Path) -> None:
+    if shutil.which("etcd") is None:
+        pytest.skip("there is no etcd")
+    rig = ClusterRig(folder, ("a",), port=free_port)
+    path = folder / "penstock.toml"
+    path.write_text('memory_high = "1GB"\n', encoding="utf-8")
+    rig.nodes["a"].options = ("--config", str(path))
+
+    def mark() -> int:
+        done = command(rig, "a", "status", "--format", "json")
+        return int(json.loads(done.stdout)["memory_high_bytes"]) if done.returncode == 0 else 0
+
+    try:
+        rig.start_etcd()
+        rig.start("a")
+        rig.await_serving()
+        assert mark() == 10**9
+        member = rig.nodes["a"].process
+        assert member is not None
+        path.write_text('memory_high = "2GB"\n', encoding="utf-8")
+        member.send_signal(signal.SIGHUP)
+        await_true(lambda: mark() == 2 * 10**9, "the new mark is in force")
+        path.write_text("memory_high = 7x", encoding="utf-8")
+        member.send_signal(signal.SIGHUP)
+        path.write_text('memory_high = "3GB"\n', encoding="utf-8")
+        member.send_signal(signal.SIGHUP)
+        await_true(lambda: mark() == 3 * 10**9, "a fault in between has ended nothing")
+    finally:
+        rig.close()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_try_that_is_ended_leaves_no_process_behind(folder: Path, number: int) -> None:
     if shutil.which("etcd") is None:

@@ -69,9 +69,12 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     return asked
 
 
-def ran_as_member(config: Config, in_cluster: dict[str, object]) -> bool:
-    """Run a node of a cluster until Ctrl-C, and return True, where one is asked for.
-    Raises: OperatorError; also where a single broker is, and the directory is a node's."""
+def ran_as_member(
+    config: Config, in_cluster: dict[str, object], written: Callable[[], Config]
+) -> bool:
+    """Run a node of a cluster until Ctrl-C, and return True, where one is asked for. written: the
+    settings as they are written now. Raises: OperatorError; also where a single broker is, and the
+    directory is a node's."""
     if not in_cluster and not config.cluster_coordinator:
         from penstock.server.cluster.member_files import single_fault
 
@@ -89,8 +92,11 @@ def ran_as_member(config: Config, in_cluster: dict[str, object]) -> bool:
         raise OperatorError(f"the package etcd3gw cannot be found, which talks to etcd: {INSTALL}")
     from penstock.server.cluster.run_member import serve_member
 
+    def reread() -> Config:
+        return with_cluster(written(), in_cluster)
+
     config = with_cluster(config, in_cluster)
-    asyncio.run(serve_member(config, _announce))
+    asyncio.run(serve_member(config, _announce, reread))
     click.echo(f"stopped; kept in {config.data_dir}")
     return True
 

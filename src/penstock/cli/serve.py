@@ -135,7 +135,7 @@ def serve(
     config = written()
     if memory and data:
         raise click.UsageError("--memory and --data exclude each other")
-    if ran_as_member(config, in_cluster):
+    if ran_as_member(config, in_cluster, written):
         return
     started = time.monotonic()
     if config.cores > 1:

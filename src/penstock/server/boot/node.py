@@ -274,13 +274,13 @@ class Node:
         endpoint = None if self.tls_listener is None else self.tls_listener.endpoint
         return "" if endpoint is None else endpoint.words(datetime.now(UTC))
 
-    def hang_up(self) -> None:
+    def hang_up(self, config: Config | None = None) -> None:
         """SIGHUP: read the configuration and the certificates again, and open the log anew. A
-        configuration with a fault changes nothing."""
+        configuration with a fault changes nothing. config: what was read, None to read it here."""
         before = after = self.config
         changes: list[Change] = []
         try:
-            after = before if self.reread is None else self.reread()
+            after = config or (before if self.reread is None else self.reread())
             done = self._reopen_log(after)
             wanted, _ = settings_to_change(before, after)
             changes = self.broker.changes.change(wanted, 0) if wanted else []

@@ -2,16 +2,17 @@
 and starts when the node leads."""
 
 import asyncio
-import signal
 import subprocess
 from typing import Final
 
 import msgspec
 
+from penstock.base.config import Config
 from penstock.server.cluster.frame_reader import FrameReader
 from penstock.server.cluster.member_events import ChildEvents
 from penstock.server.cluster.pipe import (
     COMMITTED,
+    CONFIG,
     DONE,
     ENTRY,
     FAILED,
@@ -33,6 +34,7 @@ from penstock.server.cluster.pipe import (
     check_frame,
     count_frame,
     count_of,
+    encode_config,
     encode_nodes,
     encode_start,
     frame,
@@ -183,7 +185,7 @@ class BrokerChild:
         self.is_deposed = True
         self.process.kill()
 
-    def hang_up(self) -> None:
-        """SIGHUP, for its certificates."""
+    def hang_up(self, config: Config) -> None:
+        """Put `config` in force, open the log anew, and read certificates again."""
         if self.is_started:
-            self.process.send_signal(signal.SIGHUP)
+            self._send(frame(CONFIG, encode_config(config)))

@@ -167,6 +167,9 @@ async def _tick(files: RecordedFiles, node: Node, pipe: ChildPipe) -> None:
         await asyncio.sleep(TICK_S)
         files.tick()
         node.broker.replicas = pipe.waits
+        config, pipe.config = pipe.config, None
+        if config is not None:
+            node.hang_up(replace(config, store_spare_segments=0))
 
 
 def _ready(node: Node) -> Ready:

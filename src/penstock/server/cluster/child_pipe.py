@@ -16,10 +16,12 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.base.config import Config
 from penstock.base.limits import CLUSTER_WINDOW_BYTES
 from penstock.server.cluster.frame_reader import FrameReader
 from penstock.server.cluster.pipe import (
     COMMITTED,
+    CONFIG,
     DONE,
     ENTRY,
     MARK,
@@ -34,6 +36,7 @@ from penstock.server.cluster.pipe import (
     check_frame,
     count_frame,
     count_of,
+    decode_config,
     decode_nodes,
     frame,
     head,
@@ -50,8 +53,8 @@ class ChildPipe:
     """sent, committed: entries; marks: numbers of MARK that nobody has answered yet; unsafe_bytes:
     of those sent and not committed; is_stop_asked: the member wants a clean stop; is_closing:
     nobody waits for room any more; waits: what a majority waits for, in words; nodes: who has how
-    much, as it was said last, None where that was taken; ended: why there is
-    no member any more, "" while there is.
+    much, as it was said last, and config: the configuration to put in force, None where these were
+    taken; ended: why there is no member any more, "" while there is.
     on_news: called on any thread when one of these has changed."""
 
     __slots__ = (
@@ -61,6 +64,7 @@ class ChildPipe:
         "_sending",
         "_sizes",
         "committed",
+        "config",
         "ended",
         "is_closing",
         "is_stop_asked",
@@ -84,6 +88,7 @@ class ChildPipe:
         self.ended = ""
         self.waits = ""
         self.nodes: Nodes | None = None
+        self.config: Config | None = None
         self.marks: deque[int] = deque()
         self.on_news: Callable[[], None] = _nothing
         self._sizes: deque[int] = deque()
@@ -202,6 +207,8 @@ class ChildPipe:
             self.waits = payload.decode(errors="replace")
         elif kind == NODES:
             self.nodes = decode_nodes(payload)
+        elif kind == CONFIG:
+            self.config = decode_config(payload)
         elif kind == COMMITTED:
             count = count_of(payload)
             with self._counting:

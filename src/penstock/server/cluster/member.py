@@ -128,6 +128,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.sockets = sockets
         self.log = log
         self.on_role = on_role
+        self.reread: Callable[[], Config] | None = None
         self.links = Links(me, settings.tls, self, self._forwarded)
         self.asker = ResyncAsker(self.links)
         self.server = ResyncServer(self.links, disk.path)
@@ -201,19 +202,26 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         return words
 
     def hang_up(self) -> None:
-        """SIGHUP: the log is opened anew, and certificates are read again."""
-        if isinstance(self.log, LineLog) and self.config.log_file:
+        """SIGHUP: the configuration and certificates are read again, and the log is opened anew."""
+        config = self.config
+        try:
+            config = config if self.reread is None else self.reread()
+        except OperatorError as error:
+            self.log.warning(f"SIGHUP: {error}; the settings of before stay in force")
+        if isinstance(self.log, LineLog) and config.log_file:
             try:
-                self.log.open(self.config.log_file)
+                self.log.set_up(config.log_level, config.log_format)
+                self.log.open(config.log_file)
             except OperatorError as error:
                 self.log.warning(f"SIGHUP: {error}; the log goes on as before")
         if self.forwarder.endpoint is not None:
             try:
-                self.forwarder.endpoint.load()
+                self.forwarder.endpoint.load(config)
             except OperatorError as error:
                 self.log.warning(f"{error}; clients are shown the certificate of before")
+        self.config = config
         if self.child is not None:
-            self.child.hang_up()
+            self.child.hang_up(self._for_broker())
 
     def stop(self) -> None:
         """SIGTERM: give leadership up, then stop in order; `over` is set when that is done."""
@@ -398,9 +406,11 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             return
         self.forwarder.shut()
         self.questions.shut()
+        self.child.start(Start(self._for_broker(), self.sockets.inherited(), epoch, self.base))
+
+    def _for_broker(self) -> Config:
         config = self.sockets.settled(self.config)
-        config = replace(config, cluster_coordinator="", store_spare_segments=0, management="off")
-        self.child.start(Start(config, self.sockets.inherited(), epoch, self.base))
+        return replace(config, cluster_coordinator="", store_spare_segments=0, management="off")
 
     async def _stop_leading(self, epoch: int, words: str, is_orderly: bool) -> None:
         if epoch != self.epoch:

@@ -18,6 +18,7 @@
                     MARK     number: between two jobs of the disk it is answered by MARKED
                     WAITS    a sentence: what a majority waits for, "" for nothing
                     NODES    JSON of Nodes: who has how many of its entries
+                    CONFIG   JSON of the configuration, to be put in force as after SIGHUP
                     STOP     a clean stop; what it writes are entries too
 
 When either side goes away the broker stops writing and confirms nothing more.
@@ -48,9 +49,10 @@ MARK: Final = 19
 MARKED: Final = 7
 WAITS: Final = 20
 NODES: Final = 21
+CONFIG: Final = 22
 KINDS: Final = frozenset(
     {WARM, ENTRY, DONE, READY, FAILED, STALLED, START, COMMITTED, STOP, MARK, MARKED, WAITS}
-    | {MIRRORED, NODES, PUBLISHES}
+    | {MIRRORED, NODES, PUBLISHES, CONFIG}
 )
 
 COUNT: Final = Struct(">Q")
@@ -158,6 +160,18 @@ def decode_nodes(payload: bytes) -> Nodes:
         return msgspec.json.decode(payload, type=Nodes)
     except (msgspec.DecodeError, ValueError) as error:
         raise PipeFault(f"NODES cannot be read: {error}") from error
+
+
+def encode_config(config: Config) -> bytes:
+    return msgspec.json.encode(config)
+
+
+def decode_config(payload: bytes) -> Config:
+    """Raises: PipeFault."""
+    try:
+        return msgspec.json.decode(payload, type=Config)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise PipeFault(f"CONFIG cannot be read: {error}") from error
 
 
 def check_frame(kind: int, size: int) -> None:

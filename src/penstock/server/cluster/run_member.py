@@ -31,8 +31,13 @@ from penstock.server.machine.settle import settle_process
 from penstock.server.net.listener import raise_limit
 
 
-async def serve_member(config: Config, announce: Callable[[MemberNode], None]) -> None:
-    """Run a node of a cluster until SIGINT or SIGTERM. `announce(node)` is called when it listens.
+async def serve_member(
+    config: Config,
+    announce: Callable[[MemberNode], None],
+    reread: Callable[[], Config] | None = None,
+) -> None:
+    """Run a node of a cluster until SIGINT or SIGTERM. `announce(node)` is called when it listens;
+    reread: the settings as they are written now, for SIGHUP, None where they are written nowhere.
     Raises: OperatorError."""
     loop = asyncio.get_running_loop()
     settings = member_settings(config)
@@ -46,6 +51,7 @@ async def serve_member(config: Config, announce: Callable[[MemberNode], None]) -
     except BaseException:
         sockets.close()
         raise
+    node.reread = reread
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, node.stop)
     loop.add_signal_handler(signal.SIGHUP, node.hang_up)

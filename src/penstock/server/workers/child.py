@@ -59,19 +59,18 @@ async def _serve(sock: socket.socket, maker_of: MakerOf) -> int:
 
 
 class Worker:
-    """config: what its next reading of the configuration finds."""
+    """places: who has which virtual host, as the parent has said last."""
 
     def __init__(self, start: Start, maker_of: MakerOf) -> None:
         """Raises: OperatorError."""
         self.start = start
-        self.config = start.config
+        config = start.config
         # A client of another worker whose TLS ends here takes two files.
-        raise_limit(self.config.connections_max * 2)
-        log = log_of(self.config, SystemClock())
+        raise_limit(config.connections_max * 2)
+        log = log_of(config, SystemClock())
         log.who = f"worker {start.worker}: "
-        self.node = Node(self.config, asyncio.get_running_loop(), log, maker_of(self.config))
+        self.node = Node(config, asyncio.get_running_loop(), log, maker_of(config))
         self.node.inherited = start.inherited
-        self.node.reread = self._read_again
         self.asked = asyncio.Event()
         self.node.on_failure = self.asked.set
         self.places: dict[str, int] = {}
@@ -85,9 +84,6 @@ class Worker:
         """Which other worker has it, NOT_ELSEWHERE for none."""
         worker = self.places.get(vhost, NOT_ELSEWHERE)
         return NOT_ELSEWHERE if worker == self.start.worker else worker
-
-    def _read_again(self) -> Config:
-        return self.config
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Until the parent wants a stop, or is gone. Raises: OperatorError."""
@@ -124,8 +120,7 @@ class Worker:
             own = os.getpid()
             self.node.probe.others = tuple(pid for pid in told.pids if pid != own)
         if told.config is not None:
-            self.config = told.config
-            self.node.hang_up()
+            self.node.hang_up(told.config)
 
     def _ready(self) -> Ready:
         keeping = self.node.keeping
