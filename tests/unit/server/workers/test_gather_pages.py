@@ -11,7 +11,7 @@ from penstock.base.steps import whole
 from penstock.broker.admin.paging import Pager
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
-from penstock.server.workers.gather_pages import Cursor, Page
+from penstock.server.workers.gather_pages import Cursor, Page, sums_of
 from tests.unit.broker.stream.test_stream_groups import ask
 from tests.unit.server.workers.workforce import Row, Workforce, workforce
 
@@ -206,6 +206,51 @@ def test_what_is_there_all_the_time_is_on_one_page(
     for worker, keys in enumerate(lasting):
         for key in keys:
             assert rows.count(f"{worker} {key} 1") == 1
+
+
+@given(
+    st.sets(st.integers(0, 9)),
+    st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=4),
+    st.integers(1, 9),
+)
+def test_rows_that_all_have_alike_are_there_once(
+    alike: set[int], own: list[set[int]], limit: int
+) -> None:
+    """Users with a limit, say, between virtual hosts of one worker each."""
+    count = len(own)
+    shown: list[Any] = []
+    total = 0
+    after = ""
+    while True:
+        cursor = Cursor("", None, [0] * count) if after == "" else Cursor.read(after, count)
+        assert cursor is not None
+        answers: dict[int, Row] = {}
+        for worker, keys in enumerate(own):
+            pager: Pager[Row] = Pager(limit, "" if after == "" else cursor.of(worker), "o")
+            for key in sorted(keys | alike):
+                place = (key, worker + 1) if key not in alike else (key, 0)
+                pager.offer(place, {"place": place, "count": 1})
+            rows = [msgspec.Raw(msgspec.json.encode(one)) for one in pager.rows()]
+            places = [list(key) for key, _ in pager.placed()]
+            answers[worker] = {"rows": rows, "keys": places, "order": "o", "next": pager.next()}
+            answers[worker] |= {"total": pager.total, "shared": len(alike)}
+        page = Page(answers, ("rows",), limit, cursor, sums_of("count"))
+        whole(page.steps())
+        found = page.rows["rows"]
+        shown += [one if isinstance(one, dict) else msgspec.json.decode(one) for one in found]
+        total, after = page.total, page.next
+        if after == "":
+            break
+        assert len(found) == limit
+    expected = [((key, 0), count) for key in alike]
+    expected += [
+        ((key, worker + 1), 1)
+        for worker, keys in enumerate(own)
+        for key in keys
+        if key not in alike
+    ]
+    assert [(tuple(one["place"]), one["count"]) for one in shown] == sorted(expected)
+    assert total == len(expected)
 
 
 def test_a_place_of_other_workers_is_refused() -> None:
