@@ -82,6 +82,12 @@ class Import(Way):
             for found in await everybody.outcomes(questions, everybody.workers.ask):
                 if isinstance(found, OperatorError):
                     raise _nothing(found)
+        async with everybody.changing:
+            return await self._apply(everybody, fields, new)
+
+    async def _apply(self, everybody: Everybody, fields: Fields, new: Sequence[str]) -> Answer:
+        """Every worker has found the file good. new: virtual hosts without a place."""
+        places = everybody.places
         try:
             for name in new:
                 places.place(name)
@@ -121,6 +127,7 @@ class Import(Way):
                 f"imported at worker {', '.join(done)}, and not at {', '.join(faults)}; import "
                 "the same file again: what is there already stays as it is"
             )
+        await everybody.make_equal()
         return _summed(answers)
 
 

@@ -86,7 +86,7 @@ WAYS: Final[dict[str, Way]] = {
     "users add": AtAll(),
     "users delete": AtAll({"said": closed}),
     "users change-password": AtAll(),
-    "users set-tags": AtAll(),
+    "users set-tags": AtAll(is_hashing=True),
     "users kept": First(),
     "users take": AtAll(),
     "vhosts list": Listing("vhosts"),

@@ -48,12 +48,14 @@ class Places(Protocol):
 
 class Everybody:
     """workers: to be asked; places: who has which virtual host; is_importing: definitions are being
-    imported, one file at a time. Raises: OperatorError."""
+    imported, one file at a time; changing: what all workers have alike is changed, by one after the
+    other, or two changes could come to two workers in two orders. Raises: OperatorError."""
 
     def __init__(self, workers: Workers, places: Places) -> None:
         self.workers = workers
         self.places = places
         self.is_importing = False
+        self.changing = asyncio.Lock()
 
     @property
     def count(self) -> int:
@@ -85,6 +87,16 @@ class Everybody:
             with suppress(WorkerGone):
                 return await ask(worker, fields)
         return await ask(self.count - 1, fields)
+
+    async def make_equal(self) -> None:
+        """Users of all workers, where each has hashed a password with a salt of its own: those of
+        the first. One that is gone is made equal at its next start."""
+        kept = await self.workers.ask(0, {"op": "users", "do": "kept"})
+        take = {"op": "users", "do": "take", "users": kept["users"]}
+        others = range(1, self.count)
+        for one in await asyncio.gather(*(_outcome(self.workers.ask(to, take)) for to in others)):
+            if not isinstance(one, WorkerGone):
+                _good(one)
 
     async def outcomes(self, questions: Sequence[Fields], ask: Ask) -> list[Row | OperatorError]:
         """What each worker says to its question, or why it does not."""
@@ -168,12 +180,23 @@ class OfVhost(Way):
 
 class AtAll(Way):
     """A change of what is the same at all workers: the first checks and makes it, then the others.
-    rules: of the fields of its answer that are not the first one's."""
+    rules: of the fields of its answer that are not the first one's; is_hashing: a password may be
+    hashed with it."""
 
-    def __init__(self, rules: Mapping[str, Rule] | None = None) -> None:
+    def __init__(
+        self, rules: Mapping[str, Rule] | None = None, *, is_hashing: bool = False
+    ) -> None:
         self.rules = rules or {}
+        self.is_hashing = is_hashing
 
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
+        async with everybody.changing:
+            answer = await self._change(everybody, fields)
+            if self.is_hashing and everybody.count > 1:
+                await everybody.make_equal()
+            return answer
+
+    async def _change(self, everybody: Everybody, fields: Fields) -> Row:
         workers = everybody.workers
         answers = [await workers.ask(0, fields)]
         others = range(1, everybody.count)

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.base.errors import OperatorError
@@ -275,3 +276,48 @@ async def test_the_audit_log_of_a_worker_has_who_asked_the_parent(tmp_path: Path
         await force.ask("vhosts", "add", name="v")
         assert told[3:] == [("v", "uid 4711")]
         assert "asked_by" not in await force.ask("status")
+
+
+async def test_changes_are_made_in_one_order_at_all_workers(tmp_path: Path) -> None:
+    async with workforce(tmp_path, *VHOSTS) as force:
+        await force.ask("users", "add", name="u", **USER)
+        waits = [0.1]
+
+        async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            """To the second worker, where the first question is late."""
+            inner, out = await asyncio.open_unix_connection(str(force.sockets[1].path))
+            while line := await reader.readline():
+                await asyncio.sleep(waits.pop() if waits else 0)
+                out.write(line)
+                writer.write(await inner.readline())
+            out.close()
+            writer.close()
+
+        path = str(tmp_path / "late.sock")
+        server = await asyncio.start_unix_server(relay, path)
+        paths = [str(force.sockets[0].path), path, str(force.sockets[2].path)]
+        client = WorkerClient(paths)
+        gather = Gather(client, force.places)
+        change = {"op": "users", "do": "set-tags", "name": "u"}
+        await asyncio.gather(*(gather.answer(change | {"tags": [f"t{one}"]}) for one in range(5)))
+        assert waits == []
+        first, *others = [bed.broker.access.users["u"].tags for bed in force.beds]
+        assert others == [first] * 2
+        client.close()
+        await asyncio.sleep(0.01)
+        server.close()
+
+
+async def test_users_are_alike_where_each_worker_would_hash_a_password(tmp_path: Path) -> None:
+    async with workforce(tmp_path, *VHOSTS) as force:
+        # Workers have no salt in common.
+        for worker, bed in enumerate(force.beds):
+            bed.broker.chance.token(16 + worker)
+        await force.ask("users", "set-tags", name="guest", tags=["monitoring"])
+        first, *others = [dict(bed.broker.access.users) for bed in force.beds]
+        assert first["guest"].hashing != "" and others == [first] * 2
+        file = {"users": [{"name": "p", "password": "secret", "tags": ""}]}
+        given = msgspec.Raw(msgspec.json.encode(file))
+        await force.ask("definitions", "import", definitions=given)
+        first, *others = [dict(bed.broker.access.users) for bed in force.beds]
+        assert set(first) == {"guest", "p"} and others == [first] * 2
