@@ -28,6 +28,12 @@ class Gather:
         one that does not answer."""
         return await _way(fields).answer(self.everybody, fields)
 
+    async def make_equal(self, worker: int) -> int:
+        """Users and their limits at a worker that has started, to those of worker 0; a change of
+        them meanwhile waits. How many were not. Raises: OperatorError."""
+        async with self.everybody.changing:
+            return await self.everybody.make_equal(worker)
+
     def is_change(self, fields: Mapping[str, object]) -> bool:
         """Whether what is asked changes something."""
         return str(fields.get("do", "")) in CHANGES

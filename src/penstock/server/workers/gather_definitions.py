@@ -127,7 +127,7 @@ class Import(Way):
                 f"imported at worker {', '.join(done)}, and not at {', '.join(faults)}; import "
                 "the same file again: what is there already stays as it is"
             )
-        await everybody.make_equal()
+        await everybody.make_all_equal()
         return _summed(answers)
 
 

@@ -88,15 +88,19 @@ class Everybody:
                 return await ask(worker, fields)
         return await ask(self.count - 1, fields)
 
-    async def make_equal(self) -> None:
-        """Users of all workers, where each has hashed a password with a salt of its own: those of
-        the first. One that is gone is made equal at its next start."""
+    async def make_equal(self, worker: int) -> int:
+        """Users and their limits, to those of the first worker; only while nobody changes them (see
+        changing). How many were not."""
         kept = await self.workers.ask(0, {"op": "users", "do": "kept"})
         take = {"op": "users", "do": "take", "users": kept["users"]}
-        others = range(1, self.count)
-        for one in await asyncio.gather(*(_outcome(self.workers.ask(to, take)) for to in others)):
-            if not isinstance(one, WorkerGone):
-                _good(one)
+        return int((await self.workers.ask(worker, take))["changed"])
+
+    async def make_all_equal(self) -> None:
+        """Where each has hashed a password with a salt of its own. One that is gone is made equal
+        at its next start."""
+        for worker in range(1, self.count):
+            with suppress(WorkerGone):
+                await self.make_equal(worker)
 
     async def outcomes(self, questions: Sequence[Fields], ask: Ask) -> list[Row | OperatorError]:
         """What each worker says to its question, or why it does not."""
@@ -192,8 +196,8 @@ class AtAll(Way):
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
         async with everybody.changing:
             answer = await self._change(everybody, fields)
-            if self.is_hashing and everybody.count > 1:
-                await everybody.make_equal()
+            if self.is_hashing:
+                await everybody.make_all_equal()
             return answer
 
     async def _change(self, everybody: Everybody, fields: Fields) -> Row:

@@ -155,12 +155,11 @@ class Parent:
 
     async def _make_equal(self, worker: int) -> None:
         """Users and their limits, to those of worker 0. Raises: OperatorError."""
-        kept = await self.client.ask(0, {"op": "users", "do": "kept"})
-        done = await self.client.ask(worker, {"op": "users", "do": "take", "users": kept["users"]})
-        if done["changed"]:
+        changed = await self.gather.make_equal(worker)
+        if changed:
             self.log.warning(
-                f"worker {worker}: {done['changed']} users or limits were not as those of worker "
-                "0, and are now"
+                f"worker {worker}: {changed} users or limits were not as those of worker 0, and "
+                "are now"
             )
 
     def _adopt(self, sock: socket.socket, name: str) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -278,34 +280,47 @@ async def test_the_audit_log_of_a_worker_has_who_asked_the_parent(tmp_path: Path
         assert "asked_by" not in await force.ask("status")
 
 
-async def test_changes_are_made_in_one_order_at_all_workers(tmp_path: Path) -> None:
-    async with workforce(tmp_path, *VHOSTS) as force:
-        await force.ask("users", "add", name="u", **USER)
-        waits = [0.1]
+@asynccontextmanager
+async def late(force: Workforce, directory: Path, waits: list[float]) -> AsyncIterator[Gather]:
+    """The second worker hears its first questions so much later, in seconds."""
 
-        async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            """To the second worker, where the first question is late."""
-            inner, out = await asyncio.open_unix_connection(str(force.sockets[1].path))
-            while line := await reader.readline():
-                await asyncio.sleep(waits.pop() if waits else 0)
-                out.write(line)
-                writer.write(await inner.readline())
-            out.close()
-            writer.close()
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner, out = await asyncio.open_unix_connection(str(force.sockets[1].path))
+        while line := await reader.readline():
+            await asyncio.sleep(waits.pop() if waits else 0)
+            out.write(line)
+            writer.write(await inner.readline())
+        out.close()
+        writer.close()
 
-        path = str(tmp_path / "late.sock")
-        server = await asyncio.start_unix_server(relay, path)
-        paths = [str(force.sockets[0].path), path, str(force.sockets[2].path)]
-        client = WorkerClient(paths)
-        gather = Gather(client, force.places)
-        change = {"op": "users", "do": "set-tags", "name": "u"}
-        await asyncio.gather(*(gather.answer(change | {"tags": [f"t{one}"]}) for one in range(5)))
-        assert waits == []
-        first, *others = [bed.broker.access.users["u"].tags for bed in force.beds]
-        assert others == [first] * 2
+    path = str(directory / "late.sock")
+    server = await asyncio.start_unix_server(relay, path)
+    client = WorkerClient([str(force.sockets[0].path), path, str(force.sockets[2].path)])
+    try:
+        yield Gather(client, force.places)
+    finally:
         client.close()
         await asyncio.sleep(0.01)
         server.close()
+
+
+async def test_changes_are_made_in_one_order_at_all_workers(tmp_path: Path) -> None:
+    async with workforce(tmp_path, *VHOSTS) as force, late(force, tmp_path, [0.1]) as gather:
+        await force.ask("users", "add", name="u", **USER)
+        change = {"op": "users", "do": "set-tags", "name": "u"}
+        await asyncio.gather(*(gather.answer(change | {"tags": [f"t{one}"]}) for one in range(5)))
+        first, *others = [bed.broker.access.users["u"].tags for bed in force.beds]
+        assert others == [first] * 2
+
+
+async def test_a_worker_that_starts_has_what_is_changed_meanwhile(tmp_path: Path) -> None:
+    async with workforce(tmp_path, *VHOSTS) as force, late(force, tmp_path, [0.1]) as gather:
+        await force.ask_one(0, "users", "add", name="before", **USER)
+        starts = asyncio.create_task(gather.make_equal(1))
+        await asyncio.sleep(0.02)
+        await gather.answer({"op": "users", "do": "add", "name": "meanwhile", **USER})
+        assert await starts == 1
+        assert set(force.beds[1].broker.access.users) == {"guest", "before", "meanwhile"}
 
 
 async def test_users_are_alike_where_each_worker_would_hash_a_password(tmp_path: Path) -> None:
