@@ -38,7 +38,8 @@ from penstock.server.net.sockets import SocketShell
 from penstock.server.net.tls_homes import TlsHomes
 from penstock.server.net.tls_relay import TlsRelay
 
-MESSAGES_PER_TURN: Final = 32
+MESSAGES_PER_TURN: Final = 8
+"""Each is a connection to be made: so many cost a few milliseconds."""
 AGAIN_S: Final = 0.05
 SAID_EVERY_S: Final = 10.0
 _FULL: Final = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
