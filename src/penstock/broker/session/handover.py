@@ -102,6 +102,9 @@ class Elsewhere:
         """The process that has the virtual host, NOT_ELSEWHERE if none or this one has."""
         raise NotImplementedError
 
+    def stays(self, peer_host: str) -> None:
+        """A client by TLS, of `peer_host`, is for no virtual host of another process."""
+
     def take(self, worker: int, record: bytes, shell: Shell) -> None:
         """The client of `shell` has been sent all there is: it goes to `worker` with `record`, of
         `encode`, or is closed. Nothing is read from it meanwhile."""

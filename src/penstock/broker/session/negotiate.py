@@ -420,6 +420,8 @@ class Negotiator(ConnectionVerbs):
             return False
         worker = elsewhere.worker_of(method.virtual_host)
         if worker == NOT_ELSEWHERE:
+            if self.tls_peer is not None and not self.is_operator:
+                elsewhere.stays(self.peer_host)
             return False
         parser = connection.parser
         if parser.assemblies:

@@ -20,7 +20,12 @@ from typing import Final
 from penstock.base.limits import HANDOVERS_WAITING
 from penstock.broker.actors.output import Shell
 from penstock.broker.broker import Broker
-from penstock.broker.session.handover import Elsewhere, HandoverFault, decode
+from penstock.broker.session.handover import (
+    NOT_ELSEWHERE,
+    Elsewhere,
+    HandoverFault,
+    decode,
+)
 from penstock.server.net.handover_messages import (
     CONNECTION,
     IN_FILE,
@@ -111,6 +116,9 @@ class HandoverSocket(Elsewhere):
 
     def worker_of(self, vhost: str) -> int:
         return self._worker_of(vhost)
+
+    def stays(self, peer_host: str) -> None:
+        self.homes.told(peer_host, NOT_ELSEWHERE, self._loop.time())
 
     # -- giving ----------------------------------------------------------------------------------
 
@@ -297,6 +305,8 @@ class HandoverSocket(Elsewhere):
             self._tls_listener.take_new(stream_of(fds))
         elif kind in (CONNECTION, IN_FILE):
             record = decode(content_of(fds[1]) if kind == IN_FILE else body)
+            if record.tls_peer is not None and not record.tls_peer.is_operator:
+                self.stays(record.peer_host)
             listener.take_over(stream_of(fds), record)
         else:
             raise HandoverFault(f"{kind} is no kind of message")

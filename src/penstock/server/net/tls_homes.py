@@ -26,7 +26,8 @@ class TlsHomes:
         self._lately: deque[int] = deque(maxlen=LATELY)
 
     def told(self, host: str, worker: int, now_s: float) -> None:
-        """A client of `host` was for `worker`."""
+        """A client of `host` was for `worker`, NOT_ELSEWHERE for this one. Were only others told,
+        one client for another worker would send away all that follow."""
         self._homes.pop(host, None)
         if len(self._homes) >= TLS_HOMES.default:
             del self._homes[next(iter(self._homes))]
@@ -34,8 +35,8 @@ class TlsHomes:
         self._lately.append(worker)
 
     def of(self, host: str, now_s: float) -> int:
-        """NOT_ELSEWHERE where nothing speaks for any."""
-        worker, told_s = self._homes.get(host, (NOT_ELSEWHERE, 0.0))
-        if worker != NOT_ELSEWHERE and now_s - told_s < FRESH_S:
-            return worker
+        """NOT_ELSEWHERE for this one, and where nothing speaks for any."""
+        found = self._homes.get(host)
+        if found is not None and now_s - found[1] < FRESH_S:
+            return found[0]
         return Counter(self._lately).most_common(1)[0][0] if self._lately else NOT_ELSEWHERE

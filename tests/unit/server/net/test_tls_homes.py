@@ -38,3 +38,12 @@ def test_no_more_hosts_are_kept_than_may_be() -> None:
     homes.told("0", 3, 0.0)
     homes.told("other", 3, 0.0)
     assert homes.of("0", 0.0) == 3
+
+
+def test_this_worker_counts_as_any_other() -> None:
+    homes = TlsHomes()
+    homes.told("192.0.2.1", 1, 0.0)
+    homes.told("192.0.2.1", NOT_ELSEWHERE, 0.0)
+    assert homes.of("192.0.2.1", 1.0) == NOT_ELSEWHERE
+    homes.told("192.0.2.2", NOT_ELSEWHERE, 0.0)
+    assert homes.of("198.51.100.9", 1.0) == NOT_ELSEWHERE

@@ -104,6 +104,30 @@ async def test_the_next_client_of_a_host_needs_no_relay(tmp_path: Path, shelf: P
         await until(lambda: open_files() <= before)
 
 
+async def test_clients_of_a_host_that_want_what_is_here_stay_here(
+    tmp_path: Path, shelf: Path
+) -> None:
+    """Though one before them wanted what is there: a single one is relayed back, and not all."""
+    async with two(tmp_path, **settings(shelf)) as (first, second):
+        let_guess(first, second)
+        there = await opened(first, trusting(shelf))
+        wires = []
+        for _ in range(4):
+            wires.append(await connect(first, trusting(shelf)))
+            await open_at(wires[-1], HERE)
+        assert len(first.broker.connections) == 4
+        assert len(handover_of(second).relays) == 1
+        # And one that has come to where it is served says so, too.
+        homes = handover_of(second).homes
+        homes.told("127.0.0.1", 0, second.loop.time())
+        late = await connect(second, trusting(shelf))
+        await open_at(late, THERE)
+        assert homes.of("127.0.0.1", second.loop.time()) == -1
+        for wire in (there, late, *wires):
+            await wire.close()
+        await until(lambda: ended(first, second))
+
+
 async def test_a_worker_that_takes_nothing_holds_no_new_client(tmp_path: Path, shelf: Path) -> None:
     async with two(tmp_path, **settings(shelf)) as (first, second):
         let_guess(first, second)
