@@ -1,5 +1,7 @@
 """Directories for what a long command writes at its end: made before it begins."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.base.errors import OperatorError
@@ -15,3 +17,14 @@ def make_folder(path: Path, option: str) -> None:
             f"cannot make the directory {path}: {error.strerror or error}; choose another with "
             f"{option}"
         ) from error
+
+
+@contextmanager
+def told_where(folder: Path) -> Iterator[None]:
+    """What is written in the block goes into `folder`. Raises: OperatorError where it cannot be: a
+    full disk would be taken for one of standard output."""
+    try:
+        yield
+    except OSError as error:
+        place = error.filename or folder
+        raise OperatorError(f"{place} cannot be written: {error.strerror or error}") from error

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from penstock.base.errors import OperatorError
 from penstock.cli.asking import TABLE
-from penstock.cli.folders import make_folder
+from penstock.cli.folders import make_folder, told_where
 from penstock.cli.interrupts import ended_as_by_hand
 from penstock.flow.profile import PROFILES, STATIC, profile_named
 from penstock.lab.live import measure, measure_alone
@@ -174,10 +174,11 @@ def write_out(
     judged: list[Verdict],
     facts: dict[str, object],
 ) -> None:
-    """Files and plots; says what was written."""
-    paths = write_files(folder, results, judged, facts)
-    try:
-        paths += write_plots(folder, workloads, results, judged)
-    except OperatorError as error:
-        click.echo(f"! {error}", err=True)
+    """Files and plots; says what was written. Raises: OperatorError when they cannot be."""
+    with told_where(folder):
+        paths = write_files(folder, results, judged, facts)
+        try:
+            paths += write_plots(folder, workloads, results, judged)
+        except OperatorError as error:
+            click.echo(f"! {error}", err=True)
     click.echo(f"written: {', '.join(path.name for path in paths)} in {folder}", err=True)

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_bytes
-from penstock.cli.folders import make_folder
+from penstock.cli.folders import make_folder, told_where
 from penstock.cli.interrupts import ended_as_by_hand
 from penstock.cli.progress import Bar
 from penstock.sweep.choices import BOTH, ENGINES, FLUID
@@ -147,7 +147,8 @@ def finish(rows: Sequence[Row], out: Path, form: str, no_plots: bool) -> None:
         show_all(console, found, ratios(found), bands(rows))
     if not no_plots:
         try:
-            paths = write_plots(out, found)
+            with told_where(out):
+                paths = write_plots(out, found)
         except OperatorError as error:
             click.echo(f"! {error}", err=True)
             return

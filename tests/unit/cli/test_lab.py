@@ -101,3 +101,15 @@ def test_a_place_for_results_is_made_before_anything_is_measured(tmp_path: Path)
     assert isinstance(found.exception, OperatorError), found.exception
     assert f"cannot make the directory {out}" in str(found.exception)
     assert found.stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["results.json", "bars-sim.png"])
+def test_results_that_cannot_be_written_are_told(tmp_path: Path, name: str) -> None:
+    """It was a traceback, behind everything that had been measured."""
+    (tmp_path / name).mkdir()
+    words = ["--only", "bursts", "--strategies", "penstock", "--out", str(tmp_path)]
+    found = CliRunner().invoke(command, [*SHORT, *words])
+    assert isinstance(found.exception, OperatorError), found.exception
+    assert f"{name} cannot be written: Is a directory" in str(found.exception)
+    assert "bursts (simulated)" in found.stdout

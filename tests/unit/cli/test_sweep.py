@@ -39,6 +39,13 @@ def test_a_front_is_printed_and_drawn(tmp_path: Path) -> None:
     assert all(path.stat().st_size > 5000 for path in tmp_path.glob("*.svg"))
 
 
+def test_plots_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+    (tmp_path / "front-chain-consumer-fluid.svg").mkdir()
+    found = sweep(out=tmp_path)
+    assert found.exit_code == 0, "its rows are kept, and printed"
+    assert "front-chain-consumer-fluid.svg cannot be written: Is a directory" in found.stderr
+
+
 def test_one_axis_is_drawn_as_lines(tmp_path: Path) -> None:
     assert sweep("--credit", "5/2,20/10,80/40", out=tmp_path).exit_code == 0
     assert "window, messages" in (tmp_path / "surface-chain-consumer-fluid.svg").read_text()
