@@ -26,12 +26,13 @@ POINTS_MAX: Final = 1_000_000
 
 def can_be_fluid(workload: Workload, profile: str) -> bool:
     """One queue for each publisher, nothing forwarded, nothing that happens in between, no memory
-    mark; windows that do not move. Raises: OperatorError for an unknown profile."""
+    mark, no disk; windows that do not move. Raises: OperatorError for an unknown profile."""
     rules = profile_named(profile)
     return (
         rules.strategy_name in ("credit", "none")
         and not workload.events
         and not workload.memory_high_bytes
+        and workload.disk is None
         and all(not one.forward_to for one in workload.consumers)
         and all(
             len(one.targets) == 1 and not one.targets[0].exchange for one in workload.publishers
@@ -78,7 +79,7 @@ def points_of(grid: Grid) -> list[Point]:
             f"sweep: no engine of {', '.join(grid.engines)} can run {', '.join(grid.workloads)} "
             f"with these settings: the events take chains up to {EVENTS_MAX} connections, the "
             "fluid model credit profiles, chains, and workloads without fan-out, forwarding, "
-            "events and memory marks"
+            "events, memory marks and disks"
         )
     return list(dict.fromkeys(found))
 

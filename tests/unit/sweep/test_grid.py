@@ -39,6 +39,8 @@ def test_large_chains_are_run_by_the_fluid_model_only() -> None:
         ("fan-out", "penstock", 0),
         ("deep-chain", "penstock", 0),
         ("memory-alarm", "penstock", 0),
+        ("slow-disk", "penstock", 0),
+        ("slow-disk-400", "penstock", 0),
         ("slow-consumer", "adaptive", 0),
         ("slow-consumer", "penstock", 1 << 20),
     ],
