@@ -107,8 +107,10 @@ class _Run:
         self._look_for_spark()
         task = asyncio.current_task()
         assert task is not None, "this coroutine runs as the main task"
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, self._interrupt, task)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # What nohup has it ignore it ignores.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, self._interrupt, task)
         _check_own(self._options.report_dir)
         _make_empty(self._directory)
         # What an earlier run has left there is of other files; the analysis adds to what it finds.

@@ -1,17 +1,20 @@
-"""`penstock run` that is interrupted while it ends: what it has started has ended all the same."""
+"""`penstock run` that is interrupted, also while it ends: what it has started has ended as well."""
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from threading import Timer
 
+import psutil
 import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.demo import children as nursery
 from penstock.demo import main as demo
 from penstock.demo.main import EXIT_CANNOT_RUN, RunOptions, run
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -44,3 +47,34 @@ def test_a_first_ctrl_c_in_the_end_leaves_nothing(
     assert run(RunOptions(report_dir=tmp_path / "report")) == EXIT_CANNOT_RUN
     with pytest.raises(ProcessLookupError):
         os.kill(Failing.pid, 0)
+
+
+def test_a_terminal_that_is_closed_leaves_nothing(tmp_path: Path) -> None:
+    """The broker has a session of its own, which SIGHUP does not reach."""
+    for package in ("pika", "aio_pika", "celery"):
+        pytest.importorskip(package)
+    report = str(tmp_path / "report")
+    running = subprocess.Popen(
+        [
+            *("env", "--default-signal=INT,HUP"),
+            *(sys.executable, "-m", "penstock.cli.main", "run", "--report", report),
+        ],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    started: list[psutil.Process] = []
+
+    def is_there() -> bool:
+        assert running.poll() is None
+        started[:] = psutil.Process(running.pid).children(recursive=True)
+        return any("serve" in one.cmdline() for one in started)
+
+    try:
+        until(is_there, "its broker")
+        running.send_signal(signal.SIGHUP)
+        assert running.wait(PATIENCE_S) == 130
+        assert not psutil.wait_procs(started, PATIENCE_S / 6)[1]
+    finally:
+        running.kill()
+        for one in started:
+            if one.is_running():
+                one.kill()
