@@ -22,6 +22,7 @@ from typing import Final
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
+from penstock.lab.live_child import OF_TERMINALS
 from penstock.lab.peers_process import Go, Ready, play
 from penstock.lab.result import LIVE, Memory, PeerTally, Result, result_of
 from penstock.lab.run import config_of
@@ -145,11 +146,12 @@ class LabProcess:
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=work, args=(*arguments, theirs), daemon=True)
         # Ctrl-C is for the command, which then ends this process: what is ignored is inherited.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in OF_TERMINALS}
         try:
             self.process.start()
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         theirs.close()
 
     def answer(self, seconds: float) -> object:

@@ -27,7 +27,7 @@ class Lab:
         with self.said.open("wb") as errors:
             self.process = subprocess.Popen(
                 [
-                    *("env", "--default-signal=INT"),
+                    *("env", "--default-signal=INT,HUP"),
                     *(sys.executable, "-m", "penstock.cli.main", "lab", *arguments),
                 ],
                 stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
@@ -82,9 +82,10 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
         running.close()
 
 
-def test_ctrl_c(lab: Lab) -> None:
-    """At a terminal it reaches every process of the group."""
-    os.killpg(lab.process.pid, signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["ctrl-c", "closed"])
+def test_what_a_terminal_says(lab: Lab, number: signal.Signals) -> None:
+    """It reaches every process of the group."""
+    os.killpg(lab.process.pid, number)
     assert lab.ended() == 1
     lab.said_nothing_else()
 
