@@ -64,6 +64,7 @@ FORBIDDEN_MODULES = {
 
 # (file, module): why it is harmless there.
 HARMLESS: dict[tuple[str, str], str] = {
+    ("base/untracked", "ctypes"): "tells this process's own garbage collector, and nothing else",
     ("simulation/__main__", "time"): "a command line: how long a sweep lasts is in real seconds",
 }
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -137,23 +138,28 @@ def serve(
         raise click.UsageError("--memory and --data exclude each other")
     if ran_as_member(config, in_cluster, written):
         return
+    _run(config, config_path, written)
+    kept = f"kept in {config.data_dir}: {KEPT}" if config.data_dir else "nothing was kept"
+    click.echo(f"stopped; {kept}")
+
+
+def _run(config: Config, path: str, written: Callable[[], Config]) -> None:
+    """One broker, or several, until a signal. path: of the file with settings; written: what it
+    says now. Raises: OperatorError."""
     started = time.monotonic()
     if config.cores > 1:
         # The brokers are other processes, which import what they need side by side.
         from penstock.server.workers.parent import serve_workers
 
-        announce_all = partial(_announce_workers, config_path, started)
-        asyncio.run(serve_workers(config, announce_all, written))
-    else:
-        refuse_workers(config)
-        # The broker, which nobody waits for who asks for help only.
-        from penstock.cli.token_maker import token_maker
-        from penstock.server.boot.node import serve as run_node
+        asyncio.run(serve_workers(config, partial(_announce_workers, path, started), written))
+        return
+    refuse_workers(config)
+    # The broker, which nobody waits for who asks for help only.
+    from penstock.cli.token_maker import token_maker
+    from penstock.server.boot.node import serve as run_node
 
-        announce = partial(_announce, config_path, started)
-        asyncio.run(run_node(config, announce, token_maker(config), written))
-    kept = f"kept in {config.data_dir}: {KEPT}" if config.data_dir else "nothing was kept"
-    click.echo(f"stopped; {kept}")
+    announce = partial(_announce, path, started)
+    asyncio.run(run_node(config, announce, token_maker(config), written))
 
 
 def _announce(path: str, started: float, node: "Node") -> None:

@@ -48,7 +48,15 @@ class HandoverEnds:
     process has, too."""
 
     def __init__(self, count: int) -> None:
-        pairs = [handover_pair() for _ in range(count)]
+        """Raises: OperatorError."""
+        try:
+            pairs = [handover_pair() for _ in range(count)]
+        except OSError as fault:
+            # macOS has no such sockets.
+            raise OperatorError(
+                f"--cores {count}: this system has no sockets to hand connections over "
+                f"({fault.strerror or fault}); start without --cores"
+            ) from fault
         self.receive = [first for first, _ in pairs]
         self.send = [second for _, second in pairs]
 
@@ -80,6 +88,7 @@ class Parent:
             and (Path(directory) / METADATA).exists()
             and not (Path(directory) / PLACES).exists()
         )
+        self.handover = HandoverEnds(count)
         self.placement = Placement(count, directory)
         try:
             self.placement.settle(config.vhosts, is_single)
@@ -89,7 +98,6 @@ class Parent:
             raise
         self.config = self.ports.settled(config)
         self.path = config.control_socket or control_path(self.ports.port)
-        self.handover = HandoverEnds(count)
         self.client = WorkerClient([self.control_of(worker) for worker in range(count)])
         self.gather = Gather(self.client, self.placement)
         self.workers: list[WorkerProcess] = []
@@ -127,7 +135,7 @@ class Parent:
         for one in self.workers:
             ready = await one.ready
             if ready.fault:
-                raise OperatorError(ready.fault)
+                raise OperatorError(f"worker {one.worker}: {ready.fault}")
             self.restored.append(ready)
         await self._agree()
         loop = asyncio.get_running_loop()

@@ -55,7 +55,7 @@ class WorkerProcess:
         code = await asyncio.get_running_loop().run_in_executor(None, self._wait)
         writer.close()
         self._writer = None
-        self._heard(Ready(f"worker {self.worker} has ended before it served ({shown(code)})"))
+        self._heard(Ready(f"it has ended before it served ({shown(code)})"))
         return code
 
     def _heard(self, said: Ready) -> None:
