@@ -174,6 +174,10 @@ class ClientSession:
             self._output.append(HEARTBEAT_FRAME)
         return events
 
+    def unheard(self, now_ns: int) -> None:
+        """Its owner does not read the socket now, so silence says nothing of the broker."""
+        self._heartbeat.received(now_ns)
+
     def next_tick_ns(self) -> int | None:
         """When `tick` next has something to look at; None while there is no heartbeat."""
         return self._heartbeat.next_check_ns()

@@ -197,6 +197,9 @@ class LoadRun:
 
     def _keep_alive(self, control: Connection, now_ns: int) -> None:
         control.process(0)
+        for consumer in self._consumers:
+            if not consumer.is_reading():
+                consumer.link.session.unheard(now_ns)
         for member in self._members():
             events = member.link.session.tick(now_ns)
             if events:
