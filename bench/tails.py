@@ -121,8 +121,8 @@ def tail_of(program: Path, broker: Broker, load: Workload | None, seconds: float
     with ThreadPoolExecutor(1) as beside:
         other = None
         if load is not None:
-            times = ("-w", "0", "-t", str(seconds + 2 * LEAD_S), "--drain", str(DRAIN_S))
-            words = (*load.options, *times)
+            spans = ("-w", "0", "-t", str(seconds + 2 * LEAD_S), "--drain", str(DRAIN_S))
+            words = (*load.options, *spans)
             other = beside.submit(result_of, program, broker, words, seconds + 2 * LEAD_S)
         found = result_of(program, broker, ping, seconds + LEAD_S)
         rate = other.result()["got_rate"] if other is not None else 0.0

@@ -11,7 +11,7 @@ class Leaf:
 
 
 def test_the_collector_has_forgotten_the_list_for_good() -> None:
-    items = untracked([1])
+    items: list[object] = untracked([1])
     assert not gc.is_tracked(items)
     items.extend([[] for _ in range(5_000)])
     del items[:100]
