@@ -36,6 +36,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.brokers import (
+    START_SECONDS_MAX,
     Broker,
     BrokerFailed,
     Target,
@@ -78,18 +79,23 @@ def processor_s(processes: Sequence[psutil.Process]) -> list[float]:
 
 
 def add_vhost(target: Target, broker: Broker) -> None:
-    """Raises: BrokerFailed."""
+    """Once commands are answered, which is when all workers are there. Raises: BrokerFailed."""
     words = [target.where or sys.executable, "-m", "penstock.cli.main", "vhosts", "add", SECOND]
-    done = subprocess.run(
-        [*words, "--port", str(broker.port)],
-        env=penstock_environment(not target.where, None),
-        cwd=tempfile.gettempdir(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise BrokerFailed(f"penstock vhosts add: {done.stderr or done.stdout}")
+    end_s = time.monotonic() + START_SECONDS_MAX
+    while True:
+        done = subprocess.run(
+            [*words, "--port", str(broker.port)],
+            env=penstock_environment(not target.where, None),
+            cwd=tempfile.gettempdir(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0:
+            return
+        if time.monotonic() > end_s:
+            raise BrokerFailed(f"penstock vhosts add: {done.stderr or done.stdout}")
+        time.sleep(PAUSE_S)
 
 
 def one_run(
@@ -129,19 +135,16 @@ def unwatched(broker: Broker) -> Broker:
     )
 
 
-def started(plain: Target, kind: str, folder: Path) -> dict[int, Broker]:
-    """By the number of cores. Raises: BrokerFailed."""
-    found: dict[int, Broker] = {}
+def start_all(plain: Target, kind: str, folder: Path, found: dict[int, Broker]) -> None:
+    """Puts them into `found`, by the number of cores. Raises: BrokerFailed."""
     for count in CORES:
         words = (*plain.arguments, "--no-management", "--cores", str(count))
         target = replace(plain, name=f"{kind}-{count}", arguments=words)
+        if kind == "tls":
+            target = replace(target, certificates=folder)
+        found[count] = target.start()
         if kind == "two":
-            broker = target.start()
-            add_vhost(target, broker)
-        else:
-            broker = replace(target, certificates=folder).start()
-        found[count] = broker
-    return found
+            add_vhost(target, found[count])
 
 
 def measured(
@@ -221,7 +224,7 @@ def main(words: Sequence[str]) -> int:
         if "tls" in options.chosen:
             make_certificates(folder / "certificates")
         for kind in options.chosen:
-            brokers = started(plain, kind, folder / "certificates")
+            start_all(plain, kind, folder / "certificates", brokers)
             for workload in [one for one in WORKLOADS if one.name in options.rows]:
                 found = measured(program, brokers, workload, kind, options)
                 if options.smoke:
