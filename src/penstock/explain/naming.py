@@ -9,7 +9,8 @@ another actor's, the address goes with it: `conn:NAME@ADDRESS`.
 """
 
 import difflib
-from collections.abc import Generator, Mapping
+import re
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -35,6 +36,12 @@ _NAMES_COMPARED_MAX: Final = 2000
 NAME_CHARACTERS_MAX: Final = 64
 """A longer name is cut: it comes from a stranger and stands in every line."""
 
+Close = tuple[str, tuple[str, ...]]
+"""A sentence that nobody is meant, and names that come close."""
+_MORE: Final = re.compile(r" and (\d+) more")
+_LIKE: Final = "did you mean "
+_THERE: Final = "there are "
+_SEVERAL: Final = "; which one? "
 _KEYS_WITH_IDS: Final = (DEBT, SENT, STORED, OWED, "credit_now:", "credit_initial:")
 
 
@@ -125,6 +132,66 @@ def nobody_called(
     return whole(naming_close(kind, name, windows))
 
 
+def several_of_all(name: str, found: Sequence[Close], known: Sequence[str]) -> Close | None:
+    """Whether `name` is of more than one consumer of several brokers: a sentence and names. found:
+    of those who know nobody, or several; known: the consumers that others know by it."""
+    several = [one for one in found if _SEVERAL in one[0]]
+    names = {consumer_name(one) for one in known}.union(*(one[1] for one in several))
+    if len(names) < 2:
+        return None
+    count = len(known) + sum(len(close[1]) + _more_in(close) for close in several)
+    return _which_one(name, sorted(names)[:CLOSE_NAMES_MAX], count)
+
+
+def nobody_of_all(kind: str, name: str, found: Sequence[Close]) -> Close:
+    """What several have said by nobody_called, each of its own actors, as if one had all of them.
+    found: at least one."""
+    if kind not in KINDS:
+        return found[0]
+    for mark in (_LIKE, _THERE):
+        marked = [one for one in found if f"; {mark}{', '.join(one[1])}" in one[0] and one[1]]
+        told = sorted(one for _, names in marked for one in names)
+        if not told:
+            continue
+        if mark == _THERE:
+            count = len(told) + sum(map(_more_in, marked))
+            return _there_are(kind, name, told[:CLOSE_NAMES_MAX], count)
+        wanted = name.removeprefix(f"{KINDS[kind]}:").lower()
+        # Names that have it in them come before those that are only alike.
+        close = [one for one in told if wanted and wanted in one.lower()][:CLOSE_NAMES_MAX]
+        return _did_you_mean(
+            kind, name, close or difflib.get_close_matches(wanted, told, CLOSE_NAMES_MAX, 0.5)
+        )
+    return found[0]
+
+
+def consumer_name(actor: str) -> str:
+    """`TAG@CONNECTION` of its id; of others what is behind their kind."""
+    return name_of(actor).replace("@conn:", "@")
+
+
+def _more_in(close: Close) -> int:
+    """How many more there are than the sentence has names."""
+    found = _MORE.fullmatch(close[0].rpartition(", ".join(close[1]))[2])
+    return int(found[1]) if found else 0
+
+
+def _which_one(name: str, shown: Sequence[str], count: int) -> Close:
+    more = count - len(shown)
+    text = f"{count} consumers are called {name!r}{_SEVERAL}{', '.join(shown)}"
+    return text + (f" and {more} more" if more > 0 else ""), tuple(shown)
+
+
+def _did_you_mean(kind: str, name: str, close: Sequence[str]) -> Close:
+    return f"no {kind} is called {name!r}; {_LIKE}{', '.join(close)}?", tuple(close)
+
+
+def _there_are(kind: str, name: str, shown: Sequence[str], count: int) -> Close:
+    more = count - len(shown)
+    text = f"no {kind} is called {name!r}; {_THERE}{', '.join(shown)}"
+    return text + (f" and {more} more" if more > 0 else ""), tuple(shown)
+
+
 def naming_close(
     kind: str, name: str, windows: Mapping[str, ActorWindow]
 ) -> Generator[float, None, tuple[str, tuple[str, ...]]]:
@@ -142,11 +209,8 @@ def naming_close(
                 if actor is None:
                     yield 0.0
                 else:
-                    first.offer((actor,), name_of(actor).replace("@conn:", "@"))
-            shown = tuple(first.rows())
-            more = first.count - CLOSE_NAMES_MAX
-            text = f"{first.count} consumers are called {name!r}; which one? " + ", ".join(shown)
-            return text + (f" and {more} more" if more > 0 else ""), shown
+                    first.offer((actor,), consumer_name(actor))
+            return _which_one(name, first.rows(), first.count)
     names: Least[str] = Least(_NAMES_COMPARED_MAX)
     holding: Least[str] = Least(CLOSE_NAMES_MAX)
     wanted = name.removeprefix(f"{prefix}:").lower()
@@ -154,7 +218,7 @@ def naming_close(
         if actor is None:
             yield 0.0
         elif kind_of(actor) == prefix:
-            one = name_of(actor).replace("@conn:", "@")
+            one = consumer_name(actor)
             names.offer((one,), one)
             if wanted and wanted in one.lower():
                 holding.offer((one,), one)
@@ -167,14 +231,10 @@ def naming_close(
             close = difflib.get_close_matches(wanted, some, CLOSE_NAMES_MAX, 0.5)
             yield 0.0
     if close:
-        hint = f"did you mean {', '.join(close)}?"
-    elif names.count > 0:
-        more = names.count - CLOSE_NAMES_MAX
-        close = names.rows()[:CLOSE_NAMES_MAX]
-        hint = f"there are {', '.join(close)}" + (f" and {more} more" if more > 0 else "")
-    else:
-        hint = f"there is no {kind} now"
-    return f"no {kind} is called {name!r}; {hint}", tuple(close)
+        return _did_you_mean(kind, name, close)
+    if names.count > 0:
+        return _there_are(kind, name, names.rows()[:CLOSE_NAMES_MAX], names.count)
+    return f"no {kind} is called {name!r}; there is no {kind} now", ()
 
 
 def client_name(properties: Mapping[str, object]) -> str:

@@ -2,7 +2,13 @@
 
 import pytest
 
-from penstock.explain.naming import CLOSE_NAMES_MAX, find, nobody_called
+from penstock.explain.naming import (
+    CLOSE_NAMES_MAX,
+    find,
+    nobody_called,
+    nobody_of_all,
+    several_of_all,
+)
 from tests.unit.explain.scene import actor, held, scene
 
 WINDOWS = scene(
@@ -91,3 +97,29 @@ def test_nobody_is_there() -> None:
         "no queue is called 'a'; there is no queue now",
         (),
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("queue", name) for name in ("only", "zzz", "q3", "", "a/q", "ordres", "prod/orders/x")]
+    + [("consumer", "t"), ("consumer", "none"), ("channel", "c"), ("quue", "x")],
+)
+def test_what_several_say_is_what_one_would_say(kind: str, name: str) -> None:
+    parts = [
+        ["queue:/orders", *(f"queue:a/q{number}" for number in range(7)), "consumer:t@conn:x"],
+        ["queue:tenant/only", "queue:b/q3", "consumer:t@conn:y", "consumer:t@conn:z"],
+        ["queue:third/prod", "conn:p"],
+    ]
+    scenes = [scene(*map(actor, part)) for part in parts]
+    whole = scene(*(actor(one) for part in parts for one in part))
+    said = [nobody_called(kind, name, one) for one in scenes]
+    told = nobody_of_all(kind, name, said)
+    if kind == "consumer":
+        known = [f"consumer:{name}@conn:x"] if name == "t" else []
+        told = several_of_all(name, said[1:], known) or told
+    assert told == nobody_called(kind, name, whole)
+
+
+def test_consumers_of_one_name_are_one_question() -> None:
+    """A client with the same name at two brokers: none of both can be told by it."""
+    assert several_of_all("t", [], ["consumer:t@conn:x", "consumer:t@conn:x"]) is None

@@ -15,14 +15,16 @@ from penstock.explain.asking import (
     MemoryExplanation,
     render_memory,
 )
-from penstock.explain.explanation import ActorShare
-from penstock.explain.render import plain
+from penstock.explain.explanation import UNKNOWN, ActorShare, Explanation
+from penstock.explain.naming import Close, nobody_of_all, several_of_all
+from penstock.explain.render import plain, render
 from penstock.server.workers.gather_sums import said, some, soonest
 from penstock.server.workers.gather_ways import Answer, Everybody, Fields, Row, Way, with_missing
 from penstock.telemetry.words import size
 
 UNKNOWN_STATUS: Final = 2
 MEMORY: Final = "memory"
+CONSUMER: Final = "consumer"
 UNNAMED: Final = ("publish", "not")
 
 
@@ -42,17 +44,35 @@ class Why(Way):
         known = {
             worker: one for worker, one in answers.items() if one["exit_status"] != UNKNOWN_STATUS
         }
+        name = str(fields.get("name", ""))
+        nobody = [_close(one) for worker, one in answers.items() if worker not in known]
+        if kind == CONSUMER:
+            subjects = [str(one["explanation"]["subject"]) for one in known.values()]
+            several = several_of_all(name, nobody, subjects)
+            if several is not None:
+                return with_missing(_unknown(answers, several), missing)
         if not known:
-            # Whoever knows names that are like it says so.
-            best = max(answers.values(), key=_close_names)
-            return with_missing(best, missing)
+            return with_missing(_unknown(answers, nobody_of_all(kind, name, nobody)), missing)
         worker = _worst(known)
         told = {**known[worker]["explanation"], "worker": worker}
         return {**known[worker], "explanation": told}
 
 
-def _close_names(answer: Row) -> int:
-    return len(answer["explanation"].get("close_names", ()))
+def _close(answer: Row) -> Close:
+    told = answer["explanation"]
+    return str(told["text"]), tuple(told["close_names"])
+
+
+def _unknown(answers: dict[int, Row], close: Close) -> Row:
+    """As of one broker that has the actors of all."""
+    text, names = close
+    window_s = max(one["explanation"]["window_s"] for one in answers.values())
+    told = Explanation("", "", UNKNOWN, window_s, text, close_names=names)
+    return {
+        "explanation": msgspec.to_builtins(told),
+        "text": render(told),
+        "exit_status": told.exit_status(),
+    }
 
 
 def _trouble(answer: Row) -> tuple[bool, int, bool, float, int]:
