@@ -99,6 +99,9 @@ def _publishers(answers: dict[int, Row]) -> Row:
     found = answers[worker]
     told = found["explanation"]
     others = sum(one["explanation"]["unaffected"] for one in answers.values())
+    if told["subject"] == "":
+        # Nobody publishes, at none of them.
+        return found
     told = {**told, "unaffected": others, "worker": worker}
     first, mark, rest = str(found["text"]).partition("\n")
     return {**found, "explanation": told, "text": f"{first} (worker {worker}){mark}{rest}"}

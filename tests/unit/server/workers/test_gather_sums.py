@@ -124,6 +124,8 @@ async def test_alarms_are_there_once(tmp_path: Path) -> None:
 
 async def test_why_is_of_the_worker_that_knows(tmp_path: Path) -> None:
     async with workforce(tmp_path, *VHOSTS) as force:
+        # Where nobody publishes that is so at all of them, and of no worker.
+        assert (await force.ask("why"))["text"] == "nothing is blocked: no client publishes"
         remember(force)
         for worker, vhost in ((0, "a"), (2, "c")):
             answer = await force.ask("why", kind="connection", name=f"client {vhost}")
