@@ -44,6 +44,12 @@ def add(
         raise OperatorError(f"there are {USERS_MAX.default} users, and no more may be (users_max)")
     _check_hash(password_hash, hashing)
     _check_tags(tags)
+    _make(broker, name, password_hash, hashing, tags)
+
+
+def _make(
+    broker: Broker, name: str, password_hash: str, hashing: str, tags: tuple[str, ...]
+) -> None:
     broker.set_user(UserConfig(name, "", name == LOOPBACK_ONLY, tags, password_hash, hashing))
     if name in broker.permissions.configured:
         # The default user of before, who was deleted, may not come back with all rights.
@@ -126,7 +132,8 @@ def _take(broker: Broker, row: KeptUser) -> bool:
     user = broker.access.users.get(row.name)
     tags = tuple(row.tags)
     if user is None:
-        add(broker, row.name, row.password_hash, row.hashing, tags)
+        # Not as one who is new: a user of imported definitions may have no password.
+        _make(broker, row.name, row.password_hash, row.hashing, tags)
         return True
     hashed, hashing = row.password_hash, row.hashing
     wanted = replace(user, password="", password_hash=hashed, hashing=hashing, tags=tags)

@@ -336,3 +336,13 @@ async def test_users_are_alike_where_each_worker_would_hash_a_password(tmp_path:
         await force.ask("definitions", "import", definitions=given)
         first, *others = [dict(bed.broker.access.users) for bed in force.beds]
         assert set(first) == {"guest", "p"} and others == [first] * 2
+
+
+async def test_a_user_without_a_password_is_taken_by_a_worker_that_starts(tmp_path: Path) -> None:
+    """As RabbitMQ's definitions have users who log in by other means: nobody's password fits."""
+    async with workforce(tmp_path, ("/",), ("b",)) as force:
+        given = {"users": [{"name": "by-token", "password_hash": "", "tags": "monitoring"}]}
+        await force.ask_one(0, "definitions", "import", definitions=given)
+        assert await force.gather.make_equal(1) == 1
+        there, here = (bed.broker.access.users["by-token"] for bed in force.beds)
+        assert there == here and there.password_hash == ""
