@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -253,3 +254,35 @@ def _knows(control: str, user: str) -> bool:
         return False
     assert isinstance(rows, list)
     return user in [row["name"] for row in rows]
+
+
+def test_a_start_that_fails_leaves_nothing_and_says_it_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    config = tmp_path / "penstock.toml"
+    config.write_text('vhosts = ["/", "tenant"]\n')
+    words = ("--cores", "2", "--data", str(data), "--config", str(config), "--tls-port", "-1")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        said = _refused(*words, "--port", str(taken.getsockname()[1]))
+    assert "is used by" in said and "ResourceWarning" not in said, said
+    # Nobody has been at work there: one broker alone may be.
+    assert not (data / "workers.json").exists()
+    # Neither is anything said twice of which a worker has told its parent.
+    (data / "workers" / "1").mkdir(parents=True)
+    (data / "workers" / "1" / "something").touch()
+    said = _refused(*words, "--port", "0")
+    assert "worker 1: " in said and said.count("is not a data directory") == 1, said
+
+
+def _refused(*words: str) -> str:
+    """What `penstock serve` says on standard error where it does not start."""
+    done = subprocess.run(
+        [*PENSTOCK, "serve", "--no-management", *words],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=ENVIRONMENT,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    return done.stderr

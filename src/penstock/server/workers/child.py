@@ -41,6 +41,7 @@ def main(fd: int, maker_of: MakerOf) -> int:
 
 async def _serve(sock: socket.socket, maker_of: MakerOf) -> int:
     reader, writer = await asyncio.open_connection(sock=sock, limit=LINE_BYTES_MAX)
+    worker: Worker | None = None
     try:
         line = await reader.readline()
         if not line:
@@ -48,9 +49,12 @@ async def _serve(sock: socket.socket, maker_of: MakerOf) -> int:
         worker = Worker(msgspec.json.decode(line, type=Start), maker_of)
         await worker.run(reader, writer)
     except OperatorError as fault:
-        with suppress(OSError):
-            writer.write(line_of(Ready(str(fault))))
-            await writer.drain()
+        if worker is None or not worker.has_served:
+            # The parent says it.
+            with suppress(OSError):
+                writer.write(line_of(Ready(str(fault))))
+                await writer.drain()
+                return 1
         print(f"Error: {fault}", file=sys.stderr, flush=True)
         return 1
     finally:
@@ -74,6 +78,7 @@ class Worker:
         self.asked = asyncio.Event()
         self.node.on_failure = self.asked.set
         self.places: dict[str, int] = {}
+        self.has_served = False
         self.node.join(
             socket.socket(fileno=start.receive),
             {worker: socket.socket(fileno=fd) for worker, fd in start.send.items()},
@@ -94,6 +99,7 @@ class Worker:
         try:
             await node.start()
             settle_process()
+            self.has_served = True
             writer.write(line_of(self._ready()))
             await self.asked.wait()
         finally:

@@ -9,7 +9,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -88,14 +88,16 @@ class Parent:
             and (Path(directory) / METADATA).exists()
             and not (Path(directory) / PLACES).exists()
         )
-        self.handover = HandoverEnds(count)
-        self.placement = Placement(count, directory)
-        try:
-            self.placement.settle(config.vhosts, is_single)
+        with ExitStack() as undo:
+            self.handover = HandoverEnds(count)
+            undo.callback(self.handover.close)
+            self.placement = Placement(count, directory)
+            undo.callback(self.placement.close)
             self.ports = ClientPorts(config)
-        except BaseException:
-            self.placement.close()
-            raise
+            undo.callback(self.ports.close)
+            # The last: of a start that fails here nothing stays, and one broker alone may start.
+            self.placement.settle(config.vhosts, is_single)
+            undo.pop_all()
         self.config = self.ports.settled(config)
         self.path = config.control_socket or control_path(self.ports.port)
         self.client = WorkerClient([self.control_of(worker) for worker in range(count)])
