@@ -69,7 +69,10 @@ def restore(broker: Broker, kept: StoredCatalogue) -> Restored:
 
 
 def _note_idle(broker: Broker, done: Restored) -> None:
-    """Who was made before permissions were kept, or was never given any."""
+    """Who was made before permissions were kept, or was never given any. One broker of several
+    does not know what its users may do in the virtual hosts of others."""
+    if broker.config.cores > 1:
+        return
     able = {user for user, _, _ in broker.permissions.rows()}
     for name in broker.access.users:
         if name not in able and name not in broker.permissions.configured:

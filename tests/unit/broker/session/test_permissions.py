@@ -93,6 +93,10 @@ def test_what_is_set_outlives_the_broker(tmp_path: Path) -> None:
         "`penstock permissions set`"
     ]
     last.close()
+    # Of several workers another one may have what this user may do.
+    worker = DurableBed(tmp_path / "db", cores=2)
+    assert worker.restored.notes == []
+    worker.close()
 
 
 def test_what_cannot_be_changes_nothing() -> None:
