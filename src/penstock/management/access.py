@@ -19,7 +19,7 @@ from typing import Final
 
 from penstock.base.limits import MANAGEMENT_GUESSES, MANAGEMENT_LOGINS
 from penstock.management.broker_link import BrokerLink
-from penstock.management.errors import login_failed, not_authorised
+from penstock.management.errors import HttpFault, login_failed, not_authorised, unavailable
 
 LOGIN_S: Final = 5.0
 ADMINISTRATOR: Final = "administrator"
@@ -31,12 +31,14 @@ TAGS: Final = (ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT)
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A user who has logged in. vhosts: those that he may use."""
+    """A user who has logged in. vhosts: those that he may use; missing: why that is not known of
+    every virtual host, "" where it is."""
 
     name: str
     password: str = field(repr=False)
     tags: frozenset[str]
     vhosts: frozenset[str]
+    missing: str = ""
 
     @property
     def is_administrator(self) -> bool:
@@ -68,15 +70,20 @@ class Visitor:
     def need_policymaker_of(self, vhost: str) -> None:
         """Who may change policies of `vhost`: to see it, as `monitoring` does, is not enough.
 
-        Raises: HttpFault 401."""
+        Raises: HttpFault 401; 503 where it is not known."""
         self.need_policymaker()
         if not self.is_administrator and vhost not in self.vhosts:
-            raise not_authorised("User not authorised to access virtual host")
+            raise self._is_not_theirs()
 
     def need_vhost(self, vhost: str) -> None:
-        """Raises: HttpFault 401."""
+        """Raises: HttpFault 401; 503 where it is not known."""
         if not self.sees(vhost):
-            raise not_authorised("User not authorised to access virtual host")
+            raise self._is_not_theirs()
+
+    def _is_not_theirs(self) -> HttpFault:
+        if self.missing:
+            return unavailable(f"which virtual hosts you may use is not all known: {self.missing}")
+        return not_authorised("User not authorised to access virtual host")
 
 
 Known = dict[bytes, tuple[float, Visitor]]
@@ -141,7 +148,8 @@ class Logins:
         tags = frozenset(str(one) for one in answer["tags"])
         if not tags & set(TAGS):
             raise not_authorised("Not management user")
-        found = Visitor(user, password, tags, frozenset(answer["vhosts"]))
+        missing = "; ".join(map(str, answer.get("missing", ())))
+        found = Visitor(user, password, tags, frozenset(answer["vhosts"]), missing)
         while len(told) >= MANAGEMENT_LOGINS.default:
             del told[next(iter(told))]
         told.pop(key, None)

@@ -31,3 +31,8 @@ def login_failed() -> HttpFault:
 def not_found() -> HttpFault:
     """404."""
     return HttpFault(404, "Object Not Found", "Not Found")
+
+
+def unavailable(reason: str) -> HttpFault:
+    """503: ask again later."""
+    return HttpFault(503, "service_unavailable", reason)

@@ -106,23 +106,29 @@ class VhostNames(Way):
 
 class Login(Way):
     """Any worker knows every user; which virtual hosts one may use, each knows of its own. Those of
-    a worker that does not answer nobody may use now."""
+    a worker that does not answer nobody may use now, and it is `missing`."""
 
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
         found = await everybody.first(fields, everybody.workers.ask)
         if "vhosts" not in found or everybody.count == 1:
             return found
         looks = (_known_soon(everybody, one, found["user"]) for one in range(everybody.count))
-        vhosts = [vhost for each in await asyncio.gather(*looks) for vhost in each]
-        return {**found, "vhosts": vhosts}
+        known = await asyncio.gather(*looks)
+        vhosts = [vhost for each in known if each is not None for vhost in each]
+        missing = [
+            f"worker {worker}: it does not answer"
+            for worker, each in enumerate(known)
+            if each is None
+        ]
+        return with_missing({**found, "vhosts": vhosts}, missing)
 
 
-async def _known_soon(everybody: Everybody, worker: int, user: str) -> list[str]:
-    """Virtual hosts of a worker that `user` may open, none if it does not say so in time."""
+async def _known_soon(everybody: Everybody, worker: int, user: str) -> list[str] | None:
+    """Virtual hosts of a worker that `user` may open, None if it does not say so in time."""
     with suppress(WorkerGone, TimeoutError):
         async with asyncio.timeout(LOGIN_S):
             return await _vhosts_of(everybody, worker, user)
-    return []
+    return None
 
 
 async def _vhosts_of(everybody: Everybody, worker: int, user: str) -> list[str]:

@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from penstock.base.errors import OperatorError
 from penstock.cli.main import cli
-from penstock.management.access import Visitor
+from penstock.management.access import Logins, Visitor
 from penstock.management.broker_link import BrokerGone, BrokerLink
+from penstock.management.errors import HttpFault
 from penstock.management.requests import Call, Services
 from penstock.management.resources.health import aliveness
 from penstock.protocol import methods as m
@@ -95,6 +96,23 @@ async def test_commands_show_all_workers(tmp_path: Path) -> None:
         with pytest.raises(OperatorError) as fault:
             await link.listing("queues", vhost="none")
         assert not isinstance(fault.value, BrokerGone)
+        await control.close()
+
+
+async def test_who_may_use_what_is_away_is_told_to_ask_again(tmp_path: Path) -> None:
+    """Neither that one may, nor that one may not."""
+    async with workforce(tmp_path, *VHOSTS) as force:
+        path = tmp_path / "all.sock"
+        control = ControlSocket(str(path), force.gather.answer)
+        await control.start()
+        await force.ask("users", "set-tags", name="guest", tags=["policymaker"])
+        await force.stop(1)
+        visitor = await Logins(BrokerLink(str(path))).login("guest", "guest", "127.0.0.1")
+        visitor.need_vhost("a")
+        for refused in (visitor.need_vhost, visitor.need_policymaker_of):
+            with pytest.raises(HttpFault, match="is not all known: worker 1") as fault:
+                refused("b")
+            assert fault.value.status == 503
         await control.close()
 
 

@@ -136,14 +136,16 @@ async def test_who_may_use_which_virtual_hosts_all_workers_say(tmp_path: Path) -
     async with workforce(tmp_path, *VHOSTS) as force:
         login = {"user": "guest", "password": "guest", "address": "127.0.0.1"}
         found = await force.ask("objects", "login", **login)
-        assert found["vhosts"] == ["/", "a", "b", "b/d", "c"]
+        assert found["vhosts"] == ["/", "a", "b", "b/d", "c"] and "missing" not in found
         await force.ask("permissions", "clear", user="guest", vhost="b")
         assert "b" not in (await force.ask("objects", "login", **login))["vhosts"]
         refused = await force.ask("objects", "login", **login | {"password": "x"})
         assert "refused" in refused
         # Users are the same at all workers, so one that has ended keeps nobody out of the others.
         await force.stop(0)
-        assert (await force.ask("objects", "login", **login))["vhosts"] == ["b/d", "c"]
+        found = await force.ask("objects", "login", **login)
+        assert found["vhosts"] == ["b/d", "c"]
+        assert found["missing"] == ["worker 0: it does not answer"]
 
 
 def heard(peer: Peer) -> list[type[m.Method]]:
