@@ -5,7 +5,9 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -286,3 +288,36 @@ def _refused(*words: str) -> str:
     )
     assert done.returncode == 2
     return done.stderr
+
+
+def test_who_comes_while_workers_start_finds_his_virtual_host(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with cores(tmp_path, "--data", data) as first:
+        first.broker.said(vhosts, "add", options=("tenant",))
+        port = first.broker.port
+    served = threading.Event()
+    with ThreadPoolExecutor(4) as comers:
+        come = partial(_come_again, BrokerProcess(port, ""), served)
+        refused = [comers.submit(come, vhost) for vhost in ("/", "tenant") * 2]
+        try:
+            with cores(tmp_path, "--data", data, "--port", str(port)):
+                served.set()
+        finally:
+            served.set()
+    assert [one.result() for one in refused] == [[]] * 4
+
+
+def _come_again(broker: BrokerProcess, served: threading.Event, vhost: str) -> list[str]:
+    """As a client does whose broker is away: with what words it is refused until it is there."""
+    refused = []
+    while not served.is_set():
+        try:
+            broker.connect(vhost).close()
+        except pika.exceptions.ProbableAccessDeniedError as fault:
+            # It says so of whatever ends a connection at that point.
+            if "530" in str(fault):
+                refused.append(str(fault))
+        except (pika.exceptions.AMQPError, OSError):
+            # Not there yet, or no more.
+            pass
+    return refused

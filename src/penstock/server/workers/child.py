@@ -77,7 +77,7 @@ class Worker:
         self.node.inherited = start.inherited
         self.asked = asyncio.Event()
         self.node.on_failure = self.asked.set
-        self.places: dict[str, int] = {}
+        self.places = start.places
         self.has_served = False
         self.node.join(
             socket.socket(fileno=start.receive),

@@ -126,6 +126,7 @@ class Parent:
             self.ports.inherited(),
             self.handover.receive[worker].fileno(),
             self.handover.to_others(worker),
+            self.placement.vhosts(),
         )
         handles = (*self.ports.handles(), *self.handover.handles(worker))
         return WorkerProcess(start, handles)

@@ -11,13 +11,15 @@ from penstock.base.config import Config
 
 class Start(msgspec.Struct):
     """worker: its number; inherited: listening sockets, by name; receive: where connections come
-    that other workers hand over; send: where it hands them over, by worker."""
+    that other workers hand over; send: where it hands them over, by worker; places: who has which
+    virtual host, because it has clients before it is told anything more."""
 
     config: Config
     worker: int
     inherited: dict[str, int]
     receive: int
     send: dict[int, int]
+    places: dict[str, int]
 
 
 class Ready(msgspec.Struct):
