@@ -22,10 +22,12 @@ free for what comes in, also while the system has not taken it back: it is no us
 is drained quickly would stop those who had no part in it. Nor does the level fall for what use was
 above the mark when that was first seen. What connections that have ended left in queues counts for
 those that the same user has open, in equal parts: publishing by short connections is no way around.
+Of other processes of the same node only what each has come to use is known: one vessel for each, so
+who holds little here is not stopped for what fills there.
 Source: flow-semantics section 16, W9; scenario 67; docs/adr/0030.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -84,14 +86,16 @@ def above_level(weights: dict[str, int], level: int, stopped: frozenset[str]) ->
 class MemoryShares:
     """What publishing connections hold of the memory, from one look to the next.
 
-    weights: bytes of memory by connection; room_bytes: what all of them may hold, may be negative;
-    used_bytes: use without what is reusable; lowest_bytes: the lowest use seen beside what they
-    hold, -1 before the first look; most_*: when they held most under this alarm, bytes of messages,
-    of memory, and the use; most_held_bytes -1 before it; start_bytes: use above which the level
-    falls, the mark or what it was passed by, -1 before an alarm."""
+    weights: bytes of memory by connection; others: of other processes of the node; room_bytes: what
+    all of these may hold, may be negative; used_bytes: use without what is reusable; lowest_bytes:
+    the lowest use seen beside what connections hold and others use, -1 before the first look;
+    most_*: when they held most under this alarm, bytes of messages, of memory, and the use of this
+    process; most_held_bytes -1 before it; start_bytes: use above which the level falls, the mark
+    or what it was passed by, -1 before an alarm."""
 
     def __init__(self) -> None:
         self.weights: dict[str, int] = {}
+        self.others: Sequence[int] = ()
         self.room_bytes = 0
         self.used_bytes = 0
         self.lowest_bytes = -1
@@ -107,19 +111,24 @@ class MemoryShares:
         used_bytes: int,
         limit_bytes: int,
         clear_bytes: int,
+        others: Sequence[int] = (),
     ) -> None:
         """left_bytes: by user, held by connections that have ended; used: memory; limit, clear:
-        where the alarm begins and ends."""
+        where the alarm begins and ends; others: what each other process of the node has come to
+        use, bytes of `used`."""
         raw = _weights(holders, left_bytes)
         held = sum(raw.values())
-        self._note_lowest(used_bytes, held)
+        self.others = others
+        elsewhere = sum(others)
+        own_bytes = used_bytes - elsewhere
+        self._note_lowest(own_bytes, held)
         if held > self.most_held_bytes:
             self.most_held_bytes = held
-            above = max(held, used_bytes - self.lowest_bytes)
+            above = max(held, own_bytes - self.lowest_bytes)
             self.most_expanded_bytes = min(EXPANSION * held, above)
-            self.most_used_bytes = used_bytes
+            self.most_used_bytes = own_bytes
         expanded = held * self.most_expanded_bytes // max(1, self.most_held_bytes)
-        returned = max(0, self.most_used_bytes - used_bytes)
+        returned = max(0, self.most_used_bytes - own_bytes)
         reusable = max(0, self.most_expanded_bytes - expanded - returned)
         self.used_bytes = used_bytes - reusable
         highest = limit_bytes * LATE[0] // LATE[1]
@@ -129,23 +138,23 @@ class MemoryShares:
             self.weights = {name: one * expanded // held for name, one in raw.items()}
         else:
             self.weights = raw
-        beside = self.used_bytes - expanded
+        beside = self.used_bytes - expanded - elsewhere
         self.room_bytes = clear_bytes - beside - FALL * max(0, self.used_bytes - self.start_bytes)
 
-    def rest(self, used_bytes: int) -> None:
-        """A look without an alarm."""
+    def rest(self, own_bytes: int) -> None:
+        """A look without an alarm. own: use without that of others."""
         self.most_held_bytes = -1
         self.start_bytes = -1
-        self._note_lowest(used_bytes, 0)
+        self._note_lowest(own_bytes, 0)
 
-    def _note_lowest(self, used_bytes: int, held_bytes: int) -> None:
-        beside = max(0, used_bytes - held_bytes)
+    def _note_lowest(self, own_bytes: int, held_bytes: int) -> None:
+        beside = max(0, own_bytes - held_bytes)
         if self.lowest_bytes < 0 or beside < self.lowest_bytes:
             self.lowest_bytes = beside
 
     def level(self) -> int:
         """What one connection may hold without being stopped first, bytes of memory."""
-        return fair_level(self.weights.values(), self.room_bytes)
+        return fair_level([*self.weights.values(), *self.others], self.room_bytes)
 
     def above(self, stopped: frozenset[str]) -> frozenset[str]:
         """Who is above the level, or was and is not yet clearly below it."""

@@ -10,13 +10,14 @@ TOTAL = 1000 * MB
 
 class StatedProbe(MachineProbe):
     """looked: how often objects that refer to one another were looked for.
-    used, free: as stated; reserve: what the reserve file takes while it is there."""
+    used, others, free: as stated; reserve: what the reserve file takes while it is there."""
 
     def __init__(self, bed: Bed) -> None:
         self.disk_dir = "/data"
         self.bed = bed
         self.total_bytes = TOTAL
         self.used_bytes = 100 * MB
+        self.others: list[int] = []
         self.group = (0, 0)
         self.garbage_bytes = 0
         self.looked = 0
@@ -30,6 +31,9 @@ class StatedProbe(MachineProbe):
 
     def memory_used_bytes(self) -> int:
         return self.used_bytes
+
+    def others_bytes(self) -> list[int]:
+        return self.others
 
     def group_bytes(self) -> tuple[int, int]:
         return self.group

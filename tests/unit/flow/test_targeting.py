@@ -147,3 +147,12 @@ def test_memory_that_messages_have_left_is_used_again_first() -> None:
     one.rest(1000)
     one.look(holders(a=1, b=0), {}, 1001, LIMIT, CLEAR)
     assert one.stage(True, LIMIT, NOBODY) == ALL, "of another alarm nothing is known"
+
+
+def test_what_another_process_uses_is_one_vessel_beside_the_connections_here() -> None:
+    one = MemoryShares()
+    one.rest(REST)
+    one.look(holders(a=30, b=20), {}, 1001, LIMIT, CLEAR, [851])
+    assert one.stage(True, LIMIT, NOBODY) == SOME and one.above(frozenset()) == frozenset()
+    one.look(holders(a=500, b=20), {}, 1001, LIMIT, CLEAR, [381])
+    assert one.above(frozenset()) == {"a"}, "it holds most of all"

@@ -79,8 +79,12 @@ class MachineProbe:
         raise NotImplementedError
 
     def memory_used_bytes(self) -> int:
-        """What this process uses."""
+        """What this process uses, and others of the same node."""
         raise NotImplementedError
+
+    def others_bytes(self) -> list[int]:
+        """Of that, what each of the others has come to use beside what any has from the start."""
+        return []
 
     def group_bytes(self) -> tuple[int, int]:
         """Used by the control group, without what the kernel can drop, and its limit; (0, 0)
@@ -204,11 +208,15 @@ class AlarmWatch:
         elif not was_set or not self._is_letting_on(ceiling, used, now_ns):
             self.stage = NOBODY
             self.waiting_count = 0
-            self.shares.rest(used)
+            own = self._own_bytes()
+            self.shares.rest(own)
             self.manager.clear(MEMORY)
             self._forecast(ceiling.limit_bytes, now_ns)
-            self._give_back(used, now_ns)
+            self._give_back(own, now_ns)
         self._allow(ceiling, used)
+
+    def _own_bytes(self) -> int:
+        return self.broker.memory_used_bytes - sum(self.around.others_bytes())
 
     def _give_back(self, used: int, now_ns: int) -> None:
         """Return what a backlog that is gone has left behind, well before any mark: only where that
@@ -231,7 +239,7 @@ class AlarmWatch:
         # Messages and connections go by themselves, and leave nothing that has to be looked for.
         self.around.reclaim(False)
         self._measure()
-        is_useful = (used - self.broker.memory_used_bytes) * LEFT_SHARE > left
+        is_useful = (used - self._own_bytes()) * LEFT_SHARE > left
         self.give_back_ns = now_ns + (GIVE_BACK_NS if is_useful else GIVE_BACK_SELDOM_NS)
 
     def _set_memory(self, ceiling: Ceiling, used: int) -> None:
@@ -273,8 +281,8 @@ class AlarmWatch:
         """The connections to be stopped, None for all."""
         holders, left = self._holders()
         shares = self.shares
-        limit = ceiling.limit_bytes
-        shares.look(holders, left, used, limit, ceiling.clear_bytes)
+        limit, clear = ceiling.limit_bytes, ceiling.clear_bytes
+        shares.look(holders, left, used, limit, clear, self.around.others_bytes())
         is_targeted = self.manager.mode == MODE_TARGETED
         self.stage = shares.stage(is_targeted, limit, self.stage)
         if self.stage == ALL:
@@ -290,8 +298,8 @@ class AlarmWatch:
             return False
         holders, left = self._holders()
         shares = self.shares
-        limit = ceiling.limit_bytes
-        shares.look(holders, left, used, limit, ceiling.clear_bytes)
+        limit, clear = ceiling.limit_bytes, ceiling.clear_bytes
+        shares.look(holders, left, used, limit, clear, self.around.others_bytes())
         waiting = manager.named(MEMORY)
         if self.stage == ALL:
             # Those who held little when all were stopped had no part in it.

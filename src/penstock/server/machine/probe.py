@@ -156,7 +156,7 @@ def _number(path: Path) -> int:
 
 class SystemProbe(MachineProbe):
     """run_soon: have ready actors take their turns; others: processes of the same node, whose
-    memory counts as well."""
+    memory counts as well; lowest_bytes: the least that this process has used, and each of them."""
 
     def __init__(self, config: Config, log: Log, run_soon: Callable[[], None]) -> None:
         # In memory nothing is stored anywhere, and the current directory stands for it.
@@ -169,6 +169,9 @@ class SystemProbe(MachineProbe):
         self.reserve = ReserveFile(folder, config.disk_reserve_bytes)
         self.resident_bytes = 0
         self.others: tuple[int, ...] = ()
+        self.lowest_bytes = 0
+        self.lowest_of: dict[int, int] = {}
+        self.grown: list[int] = []
 
     def memory_total_bytes(self) -> int:
         return memory_total_bytes(self.group.limit_bytes)
@@ -177,12 +180,23 @@ class SystemProbe(MachineProbe):
         with suppress(OSError):
             # Without a free handle the last value stands.
             self.resident_bytes = resident_bytes()
-        total = self.resident_bytes
+        own = self.resident_bytes
+        self.lowest_bytes = min(own, self.lowest_bytes or own)
+        used: dict[int, int] = {}
         for pid in self.others:
             # One may have ended meanwhile.
             with suppress(OSError):
-                total += resident_bytes(str(pid))
-        return total
+                used[pid] = resident_bytes(str(pid))
+        # One that was full when this process started began as this one did.
+        self.lowest_of = {
+            pid: min(one, self.lowest_of.get(pid, one), self.lowest_bytes)
+            for pid, one in used.items()
+        }
+        self.grown = [one - self.lowest_of[pid] for pid, one in used.items()]
+        return own + sum(used.values())
+
+    def others_bytes(self) -> list[int]:
+        return self.grown
 
     def group_bytes(self) -> tuple[int, int]:
         return self.group.used_bytes(), self.group.limit_bytes

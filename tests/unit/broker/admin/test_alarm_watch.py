@@ -131,6 +131,26 @@ def test_everybody_is_stopped_where_no_share_is_left_and_it_is_said_once() -> No
     ]
 
 
+def test_nobody_is_stopped_for_what_another_process_of_the_node_holds() -> None:
+    bed = AlarmBed()
+    peer = bed.publisher("small", "q1", MB)
+    bed.use(110 * MB)
+    bed.around.others = [310 * MB]
+    bed.use(420 * MB)
+    assert bed.alarms() == MEMORY and bed.manager.named("memory") == frozenset()
+    assert bed.state(peer) == "running"
+
+
+def test_what_another_process_holds_is_no_backlog_to_be_given_back() -> None:
+    bed = AlarmBed()
+    bed.use(100 * MB)
+    bed.around.others = [200 * MB]
+    bed.around.garbage_bytes = MB
+    for _ in range(30):
+        bed.use(300 * MB)
+    assert bed.around.garbage_bytes == MB, "it was not asked for"
+
+
 def test_memory_is_looked_at_when_much_has_come_in() -> None:
     """Not a second passes between the first byte and the alarm."""
     bed = AlarmBed(memory_high="101MB")

@@ -1,7 +1,10 @@
 """The real machine as the alarm watch sees it."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -9,6 +12,9 @@ from penstock.base.config import Config
 from penstock.server.machine.probe import SystemProbe
 from penstock.server.machine.reserve_file import NAME
 from tests.unit.broker.peer import LogBook
+
+GROWTH_BYTES = 50_000_000
+GROWS = f"print(flush=True); input(); held = b'x' * {GROWTH_BYTES}; print(flush=True); input()"
 
 
 def surroundings(**settings: object) -> tuple[SystemProbe, LogBook, list[int]]:
@@ -27,6 +33,24 @@ def test_memory_is_what_this_process_may_and_does_use() -> None:
     around.reclaim()
     around.changed()
     assert runs == [1]
+
+
+def test_others_have_come_to_use_what_is_beyond_the_least_of_any() -> None:
+    around, _, _ = surroundings()
+    own = around.memory_used_bytes()
+    assert around.others_bytes() == []
+    with subprocess.Popen([sys.executable, "-c", GROWS], stdin=PIPE, stdout=PIPE) as child:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdout.readline()
+        around.others = (child.pid, 1 << 22)
+        around.memory_used_bytes()
+        (before,) = around.others_bytes()
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        assert around.memory_used_bytes() > own + GROWTH_BYTES
+        (after,) = around.others_bytes()
+        assert after - before > GROWTH_BYTES * 0.9
 
 
 def test_the_disk_is_that_of_the_directory(tmp_path: Path) -> None:
