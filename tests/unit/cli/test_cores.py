@@ -241,6 +241,20 @@ def test_a_user_made_while_a_worker_is_away_is_there_when_it_is_back(tmp_path: P
         until(partial(_knows, own, "app"), "worker 1 knows the user")
 
 
+def test_who_comes_for_a_worker_that_does_not_start_is_turned_away(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with cores(tmp_path, "--data", str(data)) as found:
+        found.broker.said(vhosts, "add", options=("tenant",))
+        (data / "workers" / "1" / "VERSION").write_text("spoilt")
+        os.kill(found.workers[1], signal.SIGKILL)
+        until(partial(_has_ended_or_waits, found.workers[1]), "worker 1 has ended")
+        with pytest.raises(pika.exceptions.AMQPError) as refused:
+            found.broker.connect("tenant")
+        assert "Timeout" not in str(refused.value) + repr(refused.value)
+        with found.broker.connect("/") as connection:
+            connection.channel()
+
+
 def _has_ended_or_waits(pid: int) -> bool:
     """A process that was killed is there until its parent has looked."""
     try:

@@ -14,6 +14,7 @@ import select
 import socket
 import tempfile
 from array import array
+from contextlib import suppress
 from typing import IO, Final
 
 from penstock.base.limits import HANDOVER_BYTES
@@ -89,6 +90,20 @@ def got(sock: socket.socket) -> tuple[bytes, list[int], bool]:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(part[: len(part) - len(part) % fds.itemsize])
     return data, list(fds), came & (socket.MSG_TRUNC | socket.MSG_CTRUNC) == 0
+
+
+def turn_away(sock: socket.socket) -> int:
+    """Close all connections that wait at this end of `handover_pair`: how many there were."""
+    count = 0
+    with suppress(OSError):
+        while True:
+            data, fds, _ = got(sock)
+            if not data and not fds:
+                break
+            for fd in fds:
+                os.close(fd)
+            count += 1
+    return count
 
 
 def is_hung_up(sock: socket.socket) -> bool:

@@ -26,7 +26,7 @@ from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.machine import resident_bytes
 from penstock.server.machine.settle import settle_process
 from penstock.server.net.client_ports import ClientPorts
-from penstock.server.net.handover_messages import handover_pair, send_operator
+from penstock.server.net.handover_messages import handover_pair, send_operator, turn_away
 from penstock.server.net.listener import raise_limit
 from penstock.server.workers.gather import Gather
 from penstock.server.workers.gather_ways import Answer
@@ -215,7 +215,7 @@ class Parent:
             self.log.warning(
                 f"worker {worker} has ended ({shown(code)}); it is started again in {rest_s:.0f} s"
             )
-            await asyncio.sleep(rest_s)
+            await self._rest(worker, rest_s)
             try:
                 self.workers[worker] = self._start(worker)
             except OperatorError as fault:
@@ -224,10 +224,26 @@ class Parent:
             ready = await self.workers[worker].ready
             if ready.fault:
                 self.log.warning(f"worker {worker}: {ready.fault}")
+                self._turn_away(worker)
                 continue
             self.tell_all()
             self.log.info(f"worker {worker} serves again, pid {self.workers[worker].pid}")
             await self._look_at_users(worker)
+
+    async def _rest(self, worker: int, rest_s: float) -> None:
+        """Wait; its clients do so handshake_ms at most, about."""
+        patience_s = self.config.handshake_ms / 1000
+        while rest_s > patience_s:
+            await asyncio.sleep(patience_s)
+            rest_s -= patience_s
+            self._turn_away(worker)
+        await asyncio.sleep(rest_s)
+
+    def _turn_away(self, worker: int) -> None:
+        """Clients that others have handed to a worker that is not there, and will not be soon."""
+        count = turn_away(self.handover.receive[worker])
+        if count > 0:
+            self.log.warning(f"worker {worker} is not there: {count} clients for it were closed")
 
     async def _look_at_users(self, again: int) -> None:
         """Worker `again` serves again: whatever was changed while it was away. One that started
