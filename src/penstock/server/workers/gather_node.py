@@ -148,7 +148,12 @@ class AddVhost(Way):
     """It has a place before it is made, and none any more where it could not be made."""
 
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
-        name, places = str(fields.get("name", "")), everybody.places
+        name = str(fields.get("name", ""))
+        async with everybody.placing(name):
+            return await self._make(everybody, name, fields)
+
+    async def _make(self, everybody: Everybody, name: str, fields: Fields) -> Answer:
+        places = everybody.places
         there = everybody.home(name)
         worker = places.place(name) if there is None else there
         try:
@@ -170,9 +175,10 @@ class DeleteVhost(Way):
 
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
         name, places = str(fields.get("name", "")), everybody.places
-        worker = everybody.home(name)
-        if worker is None:
-            raise everybody.no_vhost(name, "no vhost '{}'; there is: ")
-        done = await everybody.workers.ask_raw(worker, fields)
-        places.forget(name)
+        async with everybody.placing(name):
+            worker = everybody.home(name)
+            if worker is None:
+                raise everybody.no_vhost(name, "no vhost '{}'; there is: ")
+            done = await everybody.workers.ask_raw(worker, fields)
+            places.forget(name)
         return done

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -56,10 +57,16 @@ class Everybody:
         self.places = places
         self.is_importing = False
         self.changing = asyncio.Lock()
+        self._placing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def count(self) -> int:
         return self.workers.count
+
+    def placing(self, vhost: str) -> asyncio.Lock:
+        """Held while a virtual host is made or deleted: one that is made again while it is being
+        deleted would be there, and have no place."""
+        return self._placing.setdefault(vhost, asyncio.Lock())
 
     def home(self, vhost: str) -> int | None:
         """The worker of a virtual host, None where there is no such one."""

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,20 @@ async def test_a_virtual_host_has_a_place_before_it_is_made(tmp_path: Path) -> N
         # One of the configuration stays, and so does its place.
         assert "configuration" in await force.refusal("vhosts", "delete", name="b")
         assert force.places.places["b"] == 1
+
+
+async def test_a_virtual_host_made_while_it_is_deleted_has_a_place(tmp_path: Path) -> None:
+    async with workforce(tmp_path, *VHOSTS) as force:
+
+        async def often(do: str) -> None:
+            for _ in range(20):
+                with suppress(OperatorError):
+                    await force.ask("vhosts", do, name="new")
+
+        for _ in range(3):
+            await asyncio.gather(*(often(do) for do in ("add", "delete") * 3))
+            there = {name: at for at, bed in enumerate(force.beds) for name in bed.broker.vhosts}
+            assert force.places.places == there
 
 
 async def test_users_are_at_all_workers_alike(tmp_path: Path) -> None:
