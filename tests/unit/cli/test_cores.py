@@ -216,10 +216,16 @@ def test_sighup_reaches_every_worker(tmp_path: Path) -> None:
         own = [str(tmp_path / f"control-worker-{worker}.sock") for worker in found.workers]
         marks = [ask(one, {"op": "status"})["memory_high_bytes"] for one in own]
         assert marks == [10**9] * 2
-        path.write_text('memory_high = "2GB"\n')
+        user = '[[users]]\nname = "app"\npassword = "pw"\n'
+        path.write_text(f'memory_high = "2GB"\n{user}')
         found.parent.send_signal(signal.SIGHUP)
         for one in own:
             until(partial(_has_mark, one, 2 * 10**9), f"{one} has the new mark")
+        # What waits for a restart of them all does not come with that of one.
+        os.kill(found.workers[1], signal.SIGKILL)
+        until(partial(_has_ended_or_waits, found.workers[1]), "worker 1 has ended")
+        until(partial(_knows, own[1], "guest"), "worker 1 knows the users of before")
+        assert _has_mark(own[1], 2 * 10**9) and not _knows(own[1], "app")
 
 
 def _has_mark(control: str, mark_bytes: int) -> bool:

@@ -6,7 +6,7 @@ named.
 """
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
 from penstock.base.config import Config
@@ -90,3 +90,9 @@ def settings_to_change(before: Config, after: Config) -> tuple[list[tuple[str, s
         else:
             wanted.append((known[0], known[1](value)))
     return wanted, waiting
+
+
+def in_force(before: Config, after: Config) -> Config:
+    """What holds after SIGHUP: of `after` what it changes, of `before` what waits for a restart."""
+    _, waiting = settings_to_change(before, after)
+    return replace(after, **{name: getattr(before, name) for name in waiting})

@@ -19,6 +19,7 @@ from penstock.broker.actors.log import Log
 from penstock.broker.admin.answers import WorkerRow
 from penstock.server.boot.log_lines import LineLog, log_of
 from penstock.server.boot.management_child import ManagementChild, is_management_wanted
+from penstock.server.boot.reload import in_force
 from penstock.server.control.control_client import control_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.disk.data_directory import PLACES
@@ -268,7 +269,8 @@ class Parent:
         except OperatorError as fault:
             self.log.warning(f"SIGHUP: {fault}; the settings of before stay in force")
             return
-        self.config = after
+        # One that is started again meanwhile is as the others are.
+        self.config = in_force(self.config, after)
         for number, one in enumerate(self.workers):
             own = worker_config(after, number, self.placement, self.control_of(number))
             one.tell(Told(config=own))
