@@ -19,6 +19,7 @@ from penstock.server.control.questions_log import LINES_MAX
 from penstock.server.control.questions_record import EVENTS_MAX
 from penstock.server.workers.gather_sums import Rule, added, least, merged, most
 from penstock.server.workers.gather_ways import Answer, Everybody, Fields, Row, Way, with_missing
+from penstock.server.workers.worker_client import WorkerGone
 
 STEP_ROWS: Final = 64
 INCIDENTS: Final = "incidents"
@@ -61,7 +62,17 @@ class RecordSave(Way):
         if isinstance(incident, int):
             worker = incident % count
             of_worker = {**fields, "incident": incident // count}
-            number = (await everybody.workers.ask(worker, of_worker))["number"]
+            try:
+                number = (await everybody.workers.ask(worker, of_worker))["number"]
+            except WorkerGone:
+                raise
+            except OperatorError as error:
+                if count == 1:
+                    raise
+                # It knows its own numbers only.
+                raise OperatorError(
+                    f"no flight record {incident} is kept; `penstock record list` lists them"
+                ) from error
             return {"number": number * count + worker}
         numbers = [
             one["number"] * count + worker

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.server.boot.node import Node
@@ -98,6 +99,9 @@ async def test_incidents_say_whose_they_are(tmp_path: Path) -> None:
         found = await force.ask("record", "save", incident=chosen)
         assert found == {"number": chosen}
         assert await fetched(force, chosen)
+        # Said of the number that was asked for, not of a worker's own.
+        with pytest.raises(OperatorError, match="no flight record 77 is kept"):
+            await force.ask("record", "save", incident=77)
 
 
 async def test_events_are_in_one_order(tmp_path: Path) -> None:
