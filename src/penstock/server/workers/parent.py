@@ -74,7 +74,8 @@ class HandoverEnds:
 
 
 class Parent:
-    """reread: the settings as they are written now, None where they are written nowhere."""
+    """reread: the settings as they are written now, None where they are written nowhere; changed:
+    those that `flow set` has changed since the start, by key."""
 
     def __init__(
         self, config: Config, log: Log, reread: Callable[[], Config] | None = None
@@ -109,6 +110,7 @@ class Parent:
         self.watching: list[asyncio.Task[None]] = []
         self.control: ControlSocket | None = None
         self.management: ManagementChild | None = None
+        self.changed: dict[str, object] = {}
         self.over = asyncio.Event()
 
     # -- workers ---------------------------------------------------------------------------------
@@ -185,6 +187,9 @@ class Parent:
         answer = await self.gather.answer(fields)
         if fields.get("op") == "status" and isinstance(answer, dict):
             answer["workers"] = [self._row(one) for one in self.workers]
+        if (fields.get("op"), fields.get("do")) == ("flow", "set") and not fields.get("for"):
+            changes = fields.get("changes")
+            self.changed.update(changes if isinstance(changes, dict) else {})
         return answer
 
     def _row(self, one: WorkerProcess) -> WorkerRow:
@@ -229,7 +234,17 @@ class Parent:
                 continue
             self.tell_all()
             self.log.info(f"worker {worker} serves again, pid {self.workers[worker].pid}")
+            await self._set_again(worker)
             await self._look_at_users(worker)
+
+    async def _set_again(self, worker: int) -> None:
+        """Settings that were changed while the node runs are the same at all workers."""
+        if self.changed:
+            try:
+                fields = {"op": "flow", "do": "set", "changes": self.changed}
+                await self.client.ask(worker, fields)
+            except OperatorError as fault:
+                self.log.warning(f"settings of worker {worker} are those of the start: {fault}")
 
     async def _rest(self, worker: int, rest_s: float) -> None:
         """Wait; its clients do so handshake_ms at most, about."""
