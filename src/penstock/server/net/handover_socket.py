@@ -132,7 +132,8 @@ class HandoverSocket(Elsewhere):
         else:
             patience_s = self._broker.config.handshake_ms / 1000
             way.waiting.append(_Waiting(record, shell, self._loop.time() + patience_s))
-            if not way.is_full:
+            # Where others wait, somebody is at it already.
+            if not way.is_full and len(way.waiting) == 1:
                 self._go_on(way)
 
     def _go_on(self, way: _Way) -> None:
