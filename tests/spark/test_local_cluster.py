@@ -89,7 +89,7 @@ def test_nothing_of_it_stays(java: JavaHome, tmp_path: Path, how: str) -> None:
         assert len(of_executors(there)) == EXECUTORS
         # Driver, its Java, and Python below the executors.
         assert len(there) >= 2 + EXECUTORS + 1
-        assert list(tmp_path.glob("*/work/*/*/stderr")), "executors' files are where they belong"
+        assert list(tmp_path.rglob("stderr")), "executors have files where they belong"
         if how == "kill":
             os.kill(job.pid, signal.SIGKILL)
         else:
