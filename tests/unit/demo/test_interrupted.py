@@ -49,6 +49,14 @@ def test_a_first_ctrl_c_in_the_end_leaves_nothing(
         os.kill(Failing.pid, 0)
 
 
+def _serves(process: psutil.Process) -> bool:
+    """A child that has just ended has no command line any more."""
+    try:
+        return "serve" in process.cmdline()
+    except psutil.Error:
+        return False
+
+
 def test_a_terminal_that_is_closed_leaves_nothing(tmp_path: Path) -> None:
     """The broker has a session of its own, which SIGHUP does not reach."""
     for package in ("pika", "aio_pika", "celery"):
@@ -66,7 +74,7 @@ def test_a_terminal_that_is_closed_leaves_nothing(tmp_path: Path) -> None:
     def is_there() -> bool:
         assert running.poll() is None
         started[:] = psutil.Process(running.pid).children(recursive=True)
-        return any("serve" in one.cmdline() for one in started)
+        return any(map(_serves, started))
 
     try:
         until(is_there, "its broker")
@@ -75,6 +83,7 @@ def test_a_terminal_that_is_closed_leaves_nothing(tmp_path: Path) -> None:
         assert not psutil.wait_procs(started, PATIENCE_S / 6)[1]
     finally:
         running.kill()
+        running.wait()
         for one in started:
             if one.is_running():
                 one.kill()
