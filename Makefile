@@ -3,7 +3,8 @@
 #
 #     make install   make run       the broker in .venv, and its demonstration
 #     make test                     what matters of the tests, in a few minutes
-#     make test-all                 all of them: test-disk, -clients, -spark, -long, -compiled, -install
+#     make test-all                 all of them: test-disk, -clients, -spark, -long, -compiled, -compiled-long,
+#                                   -install (an hour)
 #     make test-spark-versions      the connector in Spark 4.0, 4.1 and 4.2 (500 MB of disk each)
 #     make suites                   other projects' own tests, the long ones too (half an hour)
 #     make lint      types  format  ruff, mypy
@@ -32,9 +33,9 @@ SHELL := /bin/sh
 # It has environments of its own, .venv-test-3.13, beside those of the usual one.
 PYTHON ?=
 PYTEST_ARGS ?=
-# Two at a time, a file as a whole: sessions of Spark and brokers are shared within files. In the
-# order of tests/layers.py, the longest first.
-WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
+# Three at a time, because some wait, a file as a whole: sessions of Spark and brokers are shared
+# within files. In the order of tests/layers.py, the longest first.
+WORKERS ?= -n 3 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 SIM_ARGS ?= --seconds 60
 SIM_CLUSTER_ARGS ?=
@@ -66,7 +67,7 @@ DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
 .PHONY: help install run wheel test test-disk test-clients test-spark test-long test-compiled
-.PHONY: test-install test-all test-spark-versions suites lint types format bench bench-smoke attack cluster-nemeses soak sim sim-cluster fuzz fuzz-guided docs site
+.PHONY: test-compiled-long test-install test-all test-spark-versions suites lint types format bench bench-smoke attack cluster-nemeses soak sim sim-cluster fuzz fuzz-guided docs site
 .PHONY: lock clean crash crash-kill crash-live model
 
 help:
@@ -120,6 +121,9 @@ test-long: $(TEST)/.stamp
 test-compiled: $(COMPILED)/.stamp
 	$(CACHED) PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest --layer compiled $(WORKERS) $(PYTEST_ARGS)
 
+test-compiled-long: $(COMPILED)/.stamp
+	$(CACHED) PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest --layer compiled-long $(WORKERS) $(PYTEST_ARGS)
+
 # Only PySpark is another one; whatever else is installed is found behind it.
 test-spark-versions: $(TEST)/.stamp $(SPARK_VERSIONS:%=.venv-spark-%/.stamp)
 	for version in $(SPARK_VERSIONS); do \
@@ -143,7 +147,7 @@ test-install: $(RUN)/.stamp $(WHEEL)/.stamp
 	$(RUN)/bin/python scripts/ask_commands.py $(RUN) $(EXTRAS)
 	rm -rf $(BARE)
 
-test-all: test test-disk test-clients test-spark test-long test-compiled test-install
+test-all: test test-disk test-clients test-spark test-compiled test-install test-long test-compiled-long
 
 # Without the limit for a test that hangs: the long ones take longer, and have limits of their own.
 suites: $(TEST)/.stamp

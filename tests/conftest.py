@@ -17,7 +17,7 @@ import hypothesis
 import pytest
 
 from scripts.show_build import is_compiled, listed_modules
-from tests.layers import COMPILED, WHAT, is_in, turn_of
+from tests.layers import COMPILED, COMPILED_LONG, WHAT, is_in, turn_of
 
 SOURCE_TREE = Path(__file__).resolve().parent.parent / "src"
 
@@ -34,7 +34,9 @@ os.environ.setdefault("PYTHONASYNCIODEBUG", "1")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--layer", choices=(*WHAT, COMPILED), help="only the tests of one layer (tests/layers.py)"
+        "--layer",
+        choices=(*WHAT, COMPILED, COMPILED_LONG),
+        help="only the tests of one layer (tests/layers.py)",
     )
 
 

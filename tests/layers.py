@@ -1,7 +1,8 @@
 """Which tests run where: every test file belongs to one layer, and `make test` runs the first.
 
     pytest --layer core          without --layer everything is collected
-    pytest --layer compiled      what of `core` and `long` runs on the compiled build as well
+    pytest --layer compiled      what of `core` runs on the compiled build as well
+    pytest --layer compiled-long the same of `long`
 
 A path here stands for the file, or for everything below the folder; the longest that fits decides.
 `tests/architecture/test_layers.py` holds the table to the tree.
@@ -18,18 +19,23 @@ CLIENTS: Final = "clients"
 SPARK: Final = "spark"
 LONG: Final = "long"
 COMPILED: Final = "compiled"
+COMPILED_LONG: Final = "compiled-long"
 
 WHAT: Final = {
     CORE: "every rule of the broker, in memory and with pika and aio-pika; what a newcomer runs",
     DISK: "crashes: every state after one, kill -9 at every call, power cuts; damaged stores",
-    CLIENTS: "Celery, kombu, the clients' own suites, restarts, alarms, and each benchmark briefly",
+    CLIENTS: "Celery, kombu, pages in a browser, restarts, alarms, clusters",
     SPARK: "what starts Java",
-    LONG: "random histories, crowds, planted bugs, the lab, sweeps, and the compiler's cache",
+    LONG: "random histories, crowds, planted bugs, the lab, sweeps, the clients' own suites, each "
+    "benchmark briefly, whole pipelines that are killed, and the compiler's cache",
 }
 
-ON_COMPILED: Final = (DISK, CLIENTS, COMPILED)
+ON_COMPILED: Final = (DISK, CLIENTS, COMPILED, COMPILED_LONG)
 """Layers of the compiled build. Disks and other people's clients meet that one in earnest; the
 others run in plain Python, in which every line can be looked at."""
+
+NOT_FOR_EVERY_CHANGE: Final = (LONG, COMPILED_LONG)
+"""Not in `.ci/run`, which is over within half an hour; `make test-all` has them."""
 
 LAYER_OF: Final = {
     "architecture": CORE,
@@ -53,16 +59,18 @@ LAYER_OF: Final = {
     "conformance/test_page_samples.py": CLIENTS,
     "conformance/test_pages.py": CLIENTS,
     "conformance/test_pages_browser.py": CLIENTS,
+    "conformance/test_handover.py": CLIENTS,
+    "unit/cli/test_cores.py": CLIENTS,
     "unit/testing/test_plugin.py": CLIENTS,
     "conformance/test_perf.py": CLIENTS,
     "conformance/test_rate_limits.py": CLIENTS,
     "conformance/test_restart.py": CLIENTS,
     "conformance/test_suite_verdicts.py": CLIENTS,
-    "conformance/test_suites.py": CLIENTS,
+    "conformance/test_suites.py": LONG,
     "conformance/test_testing_celery.py": CLIENTS,
     "conformance/test_why_answers.py": CLIENTS,
     "conformance/test_why_culprits.py": CLIENTS,
-    "bench": CLIENTS,
+    "bench": LONG,
     "cluster": CLIENTS,
     "cluster/test_history.py": CORE,
     # Minutes, and networks that only root can make.
@@ -79,26 +87,47 @@ LAYER_OF: Final = {
     "unit/server/disk/test_paged_start.py": DISK,
     "unit/server/disk/test_ruled_start.py": DISK,
     "unit/storage/check/test_check.py": DISK,
+    "property/test_kept_connections.py": LONG,
+    "property/test_lease_crashes.py": LONG,
+    "property/test_planted_queue_bugs.py": LONG,
     "property/test_protocol_pamqp.py": LONG,
     "property/test_protocol_round_trips.py": LONG,
+    "property/test_queue_twin.py": LONG,
     "spec/test_crowd_scenarios.py": LONG,
+    "spec/test_paging_scenarios.py": LONG,
+    "spec/test_storm_scenarios.py": LONG,
     "spec/test_strategy_scenarios.py": LONG,
+    "unit/broker/channel/test_parking_disk.py": LONG,
+    "unit/broker/paging/test_pager.py": LONG,
+    "unit/broker/test_others_go_on.py": LONG,
+    "unit/explain/test_answers_in_steps.py": LONG,
+    "unit/explain/test_explain.py": LONG,
+    "unit/spark/job/test_event_tables.py": LONG,
     "unit/spark/report/test_whole_report.py": LONG,
     "unit/test_native_build.py": LONG,
+    "simulation/test_alarm_graphs.py": LONG,
+    "simulation/test_attribution.py": LONG,
     "simulation/test_attribution_lab.py": LONG,
     "simulation/test_cluster.py": LONG,
     "simulation/test_cluster_bugs.py": LONG,
     "simulation/test_delay_bugs.py": LONG,
     "simulation/test_planted_bugs.py": LONG,
+    "simulation/test_random_graphs.py": LONG,
     "simulation/test_scenarios.py": LONG,
+    "unit/cli/test_lab.py": LONG,
     "unit/cli/test_lab_ends.py": LONG,
+    "unit/cli/test_sweep.py": LONG,
     "unit/lab": LONG,
     "unit/sweep": LONG,
+    "unit/whatif": LONG,
     "spark": SPARK,
     "spark/test_cluster.py": LONG,
     "spark/test_connect.py": LONG,
+    "spark/test_killed_pipeline.py": LONG,
     "spark/test_local_cluster.py": LONG,
+    "spark/test_orders.py": LONG,
     "spark/test_orders_long.py": LONG,
+    "spark/test_pipeline.py": LONG,
 }
 
 COMPILED_TOO: Final = (
@@ -127,6 +156,16 @@ COMPILED_TOO: Final = (
 
 NOT_COMPILED: Final = ("property/test_planted_queue_bugs.py",)
 """Below places that are, but it asks whether a test finds a bug that was planted."""
+
+COMPILED_AT_ONCE: Final = (
+    "property/test_kept_connections.py",
+    "property/test_queue_twin.py",
+    "spec/test_paging_scenarios.py",
+    "spec/test_storm_scenarios.py",
+    "unit/broker",
+    "unit/explain",
+)
+"""What is `long` in plain Python and not on the compiled build: `compiled` has it."""
 
 LONGEST_FIRST: Final = (
     # spark, long, clients: these take from half a minute to five minutes.
@@ -186,7 +225,11 @@ def turn_of(file: Path, tests: int) -> tuple[int, int]:
 
 def is_in(layer: str, file: Path) -> bool:
     """Whether `layer` runs the tests of `file`."""
-    if layer == COMPILED:
-        found = longest_match(file, (*COMPILED_TOO, *NOT_COMPILED))
-        return found not in ("", *NOT_COMPILED) and layer_of(file) not in ON_COMPILED
-    return layer_of(file) == layer
+    own = layer_of(file)
+    if layer not in (COMPILED, COMPILED_LONG):
+        return own == layer
+    found = longest_match(file, (*COMPILED_TOO, *NOT_COMPILED))
+    if found in ("", *NOT_COMPILED) or own in ON_COMPILED:
+        return False
+    is_long = own == LONG and not longest_match(file, COMPILED_AT_ONCE)
+    return is_long == (layer == COMPILED_LONG)

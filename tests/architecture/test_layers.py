@@ -5,10 +5,13 @@ from pathlib import Path
 from tests.architecture.house import REPOSITORY
 from tests.layers import (
     COMPILED,
+    COMPILED_AT_ONCE,
+    COMPILED_LONG,
     COMPILED_TOO,
     LAYER_OF,
     LONGEST_FIRST,
     NOT_COMPILED,
+    NOT_FOR_EVERY_CHANGE,
     ON_COMPILED,
     TESTS,
     WHAT,
@@ -30,7 +33,7 @@ def test_every_test_file_runs_in_one_layer() -> None:
 
 
 def test_the_table_names_what_is_there() -> None:
-    places = (*LAYER_OF, *COMPILED_TOO, *NOT_COMPILED, *LONGEST_FIRST)
+    places = (*LAYER_OF, *COMPILED_TOO, *COMPILED_AT_ONCE, *NOT_COMPILED, *LONGEST_FIRST)
     assert [place for place in places if not (TESTS / place).exists()] == []
 
 
@@ -46,13 +49,23 @@ def test_the_longest_files_go_first() -> None:
     assert " --no-loadscope-reorder\n" in makefile.partition("\nWORKERS ?= ")[2]
 
 
-def test_ci_runs_every_layer() -> None:
-    """A layer that nobody runs is no layer: each has a target, and .ci/run runs the target."""
+def test_what_is_compiled_runs_in_one_layer_of_that_build() -> None:
+    for file in all_test_files():
+        assert not (is_in(COMPILED, file) and is_in(COMPILED_LONG, file)), file
+    assert any(is_in(COMPILED_LONG, file) for file in all_test_files())
+
+
+def test_every_layer_is_run() -> None:
+    """A layer that nobody runs is no layer: each has a target, which .ci/run runs, or at least
+    `make test-all`."""
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     steps = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8")
-    for layer in (*WHAT, COMPILED):
+    everything = makefile.partition("\ntest-all: ")[2].partition("\n")[0].split()
+    for layer in (*WHAT, COMPILED, COMPILED_LONG):
         target = "test" if layer == "core" else f"test-{layer}"
         build = "compiled" if layer in ON_COMPILED else "interpreted"
         rule = makefile.partition(f"\n{target}: ")[2].partition("\n\n")[0]
         assert f"PENSTOCK_TEST_BUILD={build} " in rule and f"--layer {layer} " in rule, target
-        assert f" {target} " in f" {' '.join(steps.split())} ", target
+        assert target in everything
+        is_step = f" {target} " in f" {' '.join(steps.split())} "
+        assert is_step == (layer not in NOT_FOR_EVERY_CHANGE), target
