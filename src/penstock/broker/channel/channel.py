@@ -37,7 +37,7 @@ from penstock.broker.channel.inbox import Inbox
 from penstock.broker.channel.parking import Parking
 from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.broker.channel.publish import Publisher
-from penstock.broker.channel.settling import GIVE_BACK, SETTLED_AT_ONCE, Settling, unknown_tag
+from penstock.broker.channel.settling import GIVE_BACK, Settling, settled_at_once, unknown_tag
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Transaction
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.rights import Rights
@@ -646,8 +646,8 @@ class Channel(LaneReceiver):
     def settle_all(
         self, deliveries: list[Delivery], action: int, what: str, method_id: int
     ) -> None:
-        """SETTLED_AT_ONCE of what a method has named, the rest in turns. Raises: as `settle`."""
-        if len(deliveries) <= SETTLED_AT_ONCE:
+        """Some of what a method has named, the rest in turns. Raises: as `settle`."""
+        if len(deliveries) <= settled_at_once(action):
             self.settle(deliveries, action, what, method_id)
             return
         self.settling = Settling(deliveries, action, what, method_id)

@@ -5,10 +5,13 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.errors import ChannelFault
+from penstock.broker.channel.transactions import DROP
 from penstock.queues.consumers import Delivery
 
 SETTLED_AT_ONCE: Final = 512
 """Deliveries that one basic.ack, nack or recover settles before others have their turn."""
+DROPPED_AT_ONCE: Final = 16
+"""Of what is rejected for good: each may have to be written anew and published as a dead letter."""
 GIVE_BACK: Final = 3
 """As REQUEUE, but what takes nothing back just forgets; beside ACK, REQUEUE and DROP."""
 
@@ -32,10 +35,16 @@ class Settling:
 
     def next(self) -> list[Delivery]:
         """The oldest ones, oldest first."""
-        some = self.left[-SETTLED_AT_ONCE:]
-        del self.left[-SETTLED_AT_ONCE:]
+        count = settled_at_once(self.action)
+        some = self.left[-count:]
+        del self.left[-count:]
         some.reverse()
         return some
+
+
+def settled_at_once(action: int) -> int:
+    """Deliveries that are settled so before others have their turn."""
+    return DROPPED_AT_ONCE if action == DROP else SETTLED_AT_ONCE
 
 
 def unknown_tag(tag: i64, method_id: int) -> ChannelFault:

@@ -7,10 +7,13 @@ import pytest
 from penstock.base.policy import Policy
 from penstock.broker.admin import vhosts
 from penstock.broker.admin.views import actor_snapshots
+from penstock.broker.channel.channel import SETTLE_COST
+from penstock.broker.channel.settling import DROPPED_AT_ONCE
 from penstock.broker.dead_letter.dead_letters import SENT_AT_ONCE
 from penstock.broker.queue.expiry_and_limits import DEATHS_PER_TURN
 from penstock.flow.profile import PROFILES
 from penstock.protocol import methods as m
+from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.property_lookup import EXPIRATION, HEADERS
 from penstock.protocol.values import Table
 from penstock.queues.dead_letter import deaths_of
@@ -18,7 +21,7 @@ from penstock.queues.queue import NO_BOUND
 from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED
 from penstock.telemetry.events import ESCAPE
 from tests.unit.broker.letter_bed import LetterBed, headers_of
-from tests.unit.broker.peer import MS, headers_property, publish
+from tests.unit.broker.peer import MS, TickingClock, headers_property, publish
 
 RETRY_MS = 1000
 
@@ -151,6 +154,30 @@ def test_a_great_many_die_in_slices(profile: str, rule: str) -> None:
     actor.wake()
     bed.run()
     assert bed.ready("dead") == 300 - bed.ready("q") == (300 if rule == "message-ttl" else 299)
+    bed.check_books()
+
+
+@pytest.mark.parametrize("profile", ["penstock", "rabbitmq-4"])
+@pytest.mark.parametrize("count", [400, 4000])
+def test_a_great_many_are_rejected_in_slices(profile: str, count: int) -> None:
+    """By one basic.nack: no turn writes more than some hundreds of them."""
+    bed = LetterBed(profile=profile)
+    bed.declare("dead")
+    bed.declare("q", "dead")
+    bed.fill("q", count)
+    reader = bed.connect("reader")
+    reader.say(1, m.BasicConsume("q", "t"))
+    assert len(reader.heard()) == count + 1
+    reader.connection.receive(method_frame(1, m.BasicNack(0, multiple=True, requeue=False)))
+    before = longest = 0
+    bed.broker.scheduler.clock = TickingClock()
+    while bed.broker.scheduler.run(1):
+        letters = bed.letters("q")
+        written = bed.sent("q").get("rejected", 0) + len(letters.late)
+        longest = max(longest, written - before)
+        before = written
+    assert before == count and longest <= DROPPED_AT_ONCE * (1024 // SETTLE_COST + 1)
+    assert len(bed.bodies("dead")) == count
     bed.check_books()
 
 
