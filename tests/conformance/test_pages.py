@@ -312,7 +312,7 @@ def test_what_is_there_is_shown(managed: Managed, guest: Person) -> None:
 def test_a_queue_of_a_virtual_host_with_a_slash_is_found(managed: Managed, guest: Person) -> None:
     call(managed.base, "PUT", "/vhosts/a%2Fb", {}, GUEST)
     call(managed.base, "PUT", "/queues/a%2Fb/c%2Fd", {}, GUEST)
-    page = guest.wait_for("/why?kind=queue&name=a%2Fb%2Fc%2Fd", "the page of this queue")
+    page = guest.wait_for("/why?kind=queue&name=a%2Fb%2Fc%252Fd", "the page of this queue")
     assert "/queue?vhost=a%2Fb&amp;name=c%2Fd" in page.text
     assert guest.get("/queue?vhost=a%2Fb&name=c%2Fd").status == 200
 

@@ -5,10 +5,10 @@ from typing import Any, Final
 import click
 
 from penstock.base.errors import OperatorError
+from penstock.base.shown_names import shown_name
 from penstock.cli.asking import Listed, RunningBroker, asking, listing
 from penstock.cli.objects import ITEMS, OF_VHOST, list_objects, show_row
 from penstock.cli.tables import Cell, columns
-from penstock.cli.way import shown_name
 from penstock.telemetry.words import amount
 
 COLUMNS: Final = columns(

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import OperatorError
+from penstock.base.shown_names import shown_name
 from penstock.cli.http_listings import place_of, policy_kind
-from penstock.cli.way import Row, shown_name
+from penstock.cli.way import Row
 
 if TYPE_CHECKING:
     from penstock.cli.http_way import HttpWay

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.base.errors import OperatorError
-from penstock.cli.way import DEFAULT, MissingError, Row, shown_name
+from penstock.base.shown_names import shown_name, vhost_and_name
+from penstock.cli.way import DEFAULT, MissingError, Row
 
 if TYPE_CHECKING:
     from penstock.cli.http_way import HttpWay
@@ -125,11 +126,11 @@ def place_of(http: "HttpWay", shown: str) -> tuple[str, str]:
     """Virtual host and name of the queue that listings call `shown`, or that has this name alone.
     Raises: OperatorError."""
     candidates = [("/", shown.removeprefix("/"))]
-    parts = shown.split("/")
-    for at in range(1, len(parts)):
-        candidates.append(("/".join(parts[:at]), "/".join(parts[at:])))
+    split = vhost_and_name(shown)
+    if split is not None:
+        candidates.append(split)
     for vhost, name in candidates:
-        if vhost and name and http.is_there("queues", vhost, name):
+        if name and http.is_there("queues", vhost, name):
             return vhost, name
     raise OperatorError(f"no queue '{shown}'; `penstock queues` lists them")
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from penstock.base.errors import OperatorError
+from penstock.base.shown_names import plain_name, vhost_and_name
 from penstock.cli.asking import SHOWN, TABLE, Listed, RunningBroker, print_csv
 from penstock.cli.tables import FAINT, Cell, Column, console, say, say_more, show, styled, table
 from penstock.telemetry.words import amount, size
@@ -147,8 +148,9 @@ def place_of(broker: RunningBroker, name: str, vhost: str) -> tuple[str, str]:
     in `vhost` where one is given, by its bare name or that one. Raises: OperatorError if there is
     none."""
     if vhost:
-        shown = "/" if vhost == "/" else f"{vhost}/"
-        for one in dict.fromkeys((name, name.removeprefix(shown))):
+        place = vhost_and_name(name)
+        names = (name, place[1]) if place is not None and place[0] == vhost else (name,)
+        for one in names:
             question: Row = {"op": "objects", "do": "queues", "vhost": vhost, "name": one}
             if one and broker.ask(question)[ITEMS]:
                 return vhost, one
@@ -159,8 +161,7 @@ def place_of(broker: RunningBroker, name: str, vhost: str) -> tuple[str, str]:
         return over_http(broker.http, name)
     row: Any = broker.ask({"op": "queues", "do": "list", "name": name, "limit": 1})
     found = row["queues"][0]
-    before = "/" if found["vhost"] == "/" else f"{found['vhost']}/"
-    return str(found["vhost"]), str(found["name"]).removeprefix(before)
+    return vhost_and_name(str(found["name"])) or (str(found["vhost"]), str(found["name"]))
 
 
 def new_place(broker: RunningBroker, name: str, vhost: str) -> tuple[str, str]:
@@ -179,7 +180,7 @@ def new_place(broker: RunningBroker, name: str, vhost: str) -> tuple[str, str]:
                     f"'{row['name']}': give it with --vhost {row['name']}, or write /{name} for "
                     "one of that name in vhost /"
                 )
-    return "/", name.removeprefix("/")
+    return "/", plain_name(name[1:]) if name.startswith("/") else name
 
 
 def rate_of(row: Row, *names: str) -> float:

@@ -30,11 +30,6 @@ class Way:
     amqp: "Callable[[Channel, Row], Row] | None" = None
 
 
-def shown_name(vhost: str, name: str) -> str:
-    """A queue as listings name it: /orders, tenant/orders."""
-    return f"/{name}" if vhost == "/" else f"{vhost}/{name}"
-
-
 def payload(body: bytes) -> str:
     """A body as questions hold it."""
     return b64encode(body).decode()

@@ -14,6 +14,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from penstock.base.shown_names import shown_name
 from penstock.base.steps import whole
 from penstock.explain.kinds import KINDS
 from penstock.explain.window_index import Least, paced
@@ -59,7 +60,7 @@ def finding(
         return None
     direct = [name, f"{prefix}:{name}"]
     if prefix == "queue":
-        direct.append(f"queue:/{name}")
+        direct.append("queue:" + shown_name("/", name))
     for actor in direct:
         if actor in windows and kind_of(actor) == prefix:
             return actor

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from penstock.base.errors import OperatorError
-from penstock.testing.vhost import Ask, Queue, prefix_of, queue_line
+from penstock.testing.vhost import Ask, Queue, bare_name, queue_line
 
 ROWS: Final = 20
 LOG_LINES: Final = 20
@@ -38,7 +38,7 @@ def _queues(ask: Ask, vhost: str) -> list[str]:
     lines = [f"of {answer['total']} queues of {where} {len(rows)} hold messages or are stopped:"]
     for row in rows[:ROWS]:
         # Of one virtual host the names that the test itself has given.
-        name = str(row["name"]).removeprefix(prefix_of(vhost)) if vhost else str(row["name"])
+        name = bare_name(row) if vhost else str(row["name"])
         ready, unacknowledged = row["messages_ready"], row["messages_unacknowledged"]
         queue = Queue(name, ready, unacknowledged, row["consumers"], row["state"])
         lines.append(f"  {queue_line(queue)}")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from penstock.base.shown_names import shown_name, vhost_and_name
+
 WAIT_S: Final = 10.0
 LOOK_S: Final = 0.005
 LOOK_S_MAX: Final = 0.05
@@ -108,7 +110,7 @@ class VirtualHost:
 
     def _shown(self, queue: str) -> str:
         """The name by which the broker tells it from those of other virtual hosts."""
-        return prefix_of(self.name) + queue
+        return shown_name(self.name, queue)
 
     def delete(self) -> None:
         """Close its connections, and remove it with its queues and messages, if it is there."""
@@ -120,14 +122,16 @@ class VirtualHost:
         self.is_deleted = True
 
 
-def prefix_of(vhost: str) -> str:
-    """What the broker writes before the names of queues in `vhost`."""
-    return "/" if vhost == "/" else f"{vhost}/"
+def bare_name(row: dict[str, Any]) -> str:
+    """The name of the queue in its virtual host. row: of a listing."""
+    place = vhost_and_name(str(row["name"]))
+    assert place is not None, "listings name the virtual host of a queue"
+    return place[1]
 
 
 def _queue(row: dict[str, Any]) -> Queue:
     return Queue(
-        str(row["name"]).removeprefix(prefix_of(str(row["vhost"]))),
+        bare_name(row),
         row["messages_ready"],
         row["messages_unacknowledged"],
         row["consumers"],

@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.base.cause import Cause
 from penstock.base.errors import OperatorError
+from penstock.base.shown_names import shown_name
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import CauseRow, QueueCauses
 from penstock.broker.admin.flow_ledger import LOOKED_AT, STEP_MESSAGES, every_queue, kept_in, listed
@@ -93,7 +94,7 @@ def _whole_bytes(message: Message) -> int:
 
 
 def _queue(broker: Broker, name: str) -> Steps[QueueActor]:
-    wanted = (f"queue:{name}", f"queue:/{name}")
+    wanted = (f"queue:{name}", "queue:" + shown_name("/", name))
     for queue in every_queue(broker):
         if queue is None:
             yield 0.0

@@ -15,6 +15,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.shown_names import shown_name
 from penstock.broker.actors.actor import Line
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import DeadLetter, DeadLetters, dead_letters_of
@@ -74,8 +75,7 @@ class DelayStore(ClassicActor):
 
     def consumers_id(self) -> str:
         """Who holds a store that is full: the exchange, which lets nothing go before its time."""
-        vhost = "" if self.vhost == "/" else self.vhost
-        return f"exchange:{vhost}/{self.exchange.name}"
+        return "exchange:" + shown_name(self.vhost, self.exchange.name)
 
     def lease_refusal(self) -> str:
         return "belongs to an exchange"

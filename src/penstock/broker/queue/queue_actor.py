@@ -10,6 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.shown_names import shown_name
 from penstock.broker.actors.actor import BLOCKED, IDLE, WAITING, Line
 from penstock.broker.actors.fair_take import affordable, allot
 from penstock.broker.actors.lane import Lane, LaneReceiver
@@ -379,7 +380,7 @@ class QueueActor(LaneReceiver):
         strategy: Strategy,
         messages: ClassicQueue,
     ) -> None:
-        super().__init__(f"queue:{vhost}{'' if vhost == '/' else '/'}{name}", line)
+        super().__init__("queue:" + shown_name(vhost, name), line)
         self.vhost = vhost
         self.name = name
         self.durable = durable

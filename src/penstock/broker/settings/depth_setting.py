@@ -11,6 +11,7 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.base.quantities import parse_bytes, show_bytes
+from penstock.base.shown_names import vhost_and_name
 from penstock.broker.actors.actor import Errand
 from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.policy.depth_marks import SETTING, DepthMarks
@@ -102,14 +103,11 @@ class DepthSettings:
         self.marks.apply(actor, self._rules_of(actor))
 
     def _queues(self, name: str) -> list[ClassicActor]:
-        """Those called so. A virtual host may have a slash in its name, so there may be two."""
-        found: list[ClassicActor] = []
-        for host in self._vhosts.values():
-            prefix = "/" if host.name == "/" else f"{host.name}/"
-            actor = host.queues.get(name[len(prefix) :]) if name.startswith(prefix) else None
-            if isinstance(actor, ClassicActor) and actor.takes_policies:
-                found.append(actor)
-        return found
+        """That called so, if there is one."""
+        place = vhost_and_name(name)
+        host = None if place is None else self._vhosts.get(place[0])
+        actor = None if host is None or place is None else host.queues.get(place[1])
+        return [actor] if isinstance(actor, ClassicActor) and actor.takes_policies else []
 
 
 def add_depth_setting(settings: Settings, depths: DepthSettings) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import RATE_LIMITS
+from penstock.base.shown_names import plain_name
 from penstock.broker.actors.lane import QueueRate
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
@@ -70,8 +71,12 @@ class Rates:
         if named is not None:
             return named
         if name != "":
+            plain = plain_name(name) if scope == "queue" else name
             for row in self._patterns:
-                if row.scope == scope and fnmatchcase(name, row.pattern):
+                pattern = row.pattern
+                if row.scope == scope and (
+                    fnmatchcase(name, pattern) or fnmatchcase(plain, pattern)
+                ):
                     return RateLimit(row.messages, row.bytes)
         return self._defaults[scope]
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from penstock.base.config import LOG_LEVELS
+from penstock.base.shown_names import vhost_and_name
 from penstock.explain.kinds import UNNAMED, WHY_KINDS
 from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request
@@ -96,11 +97,10 @@ async def why(visit: Visit) -> Response:
         answer = await _why(visit, kind, about, float(text), float(ago_s))
     top = await visit.shared.samples.ask({"op": "flow", "do": "top", "limit": TOP_MAX})
     queues = [one for one in top["queues"] if one["ready"] or one["in_rate"] or one["out_rate"]]
-    node = await visit.shared.services.link.node()
     return await visit.page(
         "why.html",
         queues=queues[:SHOWN_MAX],
-        place=place_of(name, node["vhosts"]),
+        place=vhost_and_name(name) or (name, ""),
         why=answer,
         kind=kind,
         name=name,
@@ -111,16 +111,6 @@ async def why(visit: Visit) -> Response:
         kinds=WHY_KINDS,
         unnamed=UNNAMED,
     )
-
-
-def place_of(queue: str, vhosts: list[str]) -> tuple[str, str]:
-    """Virtual host and name of the queue that is shown as `/orders` or `shop/orders`; there may be
-    slashes in both."""
-    if queue.startswith("/"):
-        return "/", queue[1:]
-    fitting = [one for one in vhosts if queue.startswith(f"{one}/")]
-    vhost = max(fitting, key=len, default=queue.partition("/")[0])
-    return vhost, queue[len(vhost) + 1 :]
 
 
 async def accounts(visit: Visit) -> Response:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from penstock.base.shown_names import shown_name
 from penstock.management.broker_link import Row
 from penstock.management.listing import shaped
 from penstock.management.pages.flow_views import flow_of_node, why_or_none
@@ -127,7 +128,7 @@ async def queue_page(
     where = {"vhost": vhost, "queue": name}
     row: Row = await visit.api(api_queues.one, where)
     bindings = await visit.api(api_queues.bindings, where)
-    actor = f"{'' if vhost == '/' else vhost}/{name}"
+    actor = shown_name(vhost, name)
     points = await visit.shared.history.of(("queue", vhost, name))
     return await visit.page(
         "queue.html",

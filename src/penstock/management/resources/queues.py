@@ -5,6 +5,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from penstock.base.shown_names import shown_name
 from penstock.client.io_blocking import Channel
 from penstock.client.moving import Moved, move_messages
 from penstock.management.broker_link import Row
@@ -134,7 +135,7 @@ async def actions(call: Call) -> Response:
     if action not in ("pause", "resume"):
         raise bad_request(f"unknown action '{action}'; one of: pause, resume")
     call.visitor.need_policymaker_of(row["vhost"])
-    name = f"{'' if row['vhost'] == '/' else row['vhost']}/{row['name']}"
+    name = shown_name(row["vhost"], row["name"])
     await call.change("queues", action, name=name)
     return gone()
 

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import asdict
 
 from penstock.base.errors import ChannelFault, OperatorError
+from penstock.base.shown_names import shown_name, vhost_and_name
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.answers import (
     QUEUE_SORTS,
@@ -114,14 +115,11 @@ def find(broker: Broker, name: str) -> QueueActor:
 
 
 def _shown_as(broker: Broker, name: str) -> list[QueueActor]:
-    whole = name.removeprefix("queue:")
-    found: list[QueueActor] = []
-    for vhost in broker.vhosts.values():
-        before = "/" if vhost.name == "/" else f"{vhost.name}/"
-        actor = vhost.queues.get(whole.removeprefix(before)) if whole.startswith(before) else None
-        if actor is not None and _name(actor) == whole:
-            found.append(actor)
-    return found
+    """The queue that shows itself so, if there is one."""
+    place = vhost_and_name(name.removeprefix("queue:"))
+    vhost = None if place is None else broker.vhosts.get(place[0])
+    actor = None if vhost is None or place is None else vhost.queues.get(place[1])
+    return [] if actor is None else [actor]
 
 
 def _called(broker: Broker, name: str) -> list[QueueActor]:
@@ -145,7 +143,7 @@ def deduplicating(broker: Broker, only: str) -> list[DeduplicatingRow]:
         for exchange in vhost.router.exchanges():
             knows = exchange.inner if isinstance(exchange, DelayedExchange) else exchange
             if isinstance(knows, DeduplicationExchange) and only in ("", vhost.name):
-                name = f"{'' if vhost.name == '/' else vhost.name}/{exchange.name}"
+                name = shown_name(vhost.name, exchange.name)
                 known = len(knows.entries)
                 rows.append(
                     DeduplicatingRow(name, vhost.name, knows.duplicate_count, known, knows.size)

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from penstock.base.errors import OperatorError, UnavailableError
+from penstock.base.shown_names import shown_name
 from penstock.server.workers.gather_sums import Rule, merged
 from penstock.server.workers.worker_client import WorkerGone
 
@@ -316,7 +317,7 @@ class OfCauses(Way):
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
         name = str(fields.get("queue", ""))
         missing: list[str] = []
-        for whole in (f"/{name}", name):
+        for whole in (shown_name("/", name), name):
             seek = {"op": "queues", "do": "seek", "name": whole}
             asked = [seek] * everybody.count
             answers, missing = await everybody.there(asked, everybody.workers.ask)

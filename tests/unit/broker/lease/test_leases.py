@@ -417,6 +417,18 @@ def test_of_too_many_groups_the_one_that_may_be_forgotten_goes() -> None:
     bed.settle()
 
 
+def test_queues_of_two_virtual_hosts_have_leases_of_their_own() -> None:
+    """`b` of the virtual host /a, and `a/b` of /."""
+    bed = Bed(vhosts=("/", "/a"))
+    peers = [bed.connect("one", vhost="/"), bed.connect("other", vhost="/a")]
+    for peer, queue in zip(peers, ("a/b", "b"), strict=True):
+        peer.call(1, m.QueueDeclare(queue), m.QueueDeclareOk)
+        peer.publish(queue, queue.encode())
+        acquire(peer, 0, 1, queue=queue)
+    assert sorted(bed.broker.leases.books) == ["queue:/a%2Fb", "queue:/a/b"]
+    bed.settle()
+
+
 def test_a_range_in_chunks_has_the_same_messages_under_their_numbers() -> None:
     _, peer = prepared(5000)
     acquire(peer, 0, 5000)

@@ -45,9 +45,13 @@ async def test_a_queue_is_found_at_its_worker(tmp_path: Path) -> None:
         assert is_paused(force.beds[1], "b", "x") and not is_paused(force.beds[0], "/", "b/x")
         assert (await force.ask("queues", "pause", name="only"))["queue"] == "b/only"
         assert (await force.ask("queues", "list", name="/orders"))["total"] == 1
-        said = await force.refusal("queues", "pause", name="b/d/y")
-        assert said == ("queue 'b/d/y' is in several virtual hosts; write one of: b/d/y, b/d/y")
-        assert not is_paused(force.beds[2], "b/d", "y")
+        # y of b/d, not d/y of b.
+        assert (await force.ask("queues", "pause", name="b/d/y"))["queue"] == "b/d/y"
+        assert is_paused(force.beds[2], "b/d", "y") and not is_paused(force.beds[1], "b", "d/y")
+        assert (await force.ask("queues", "pause", name="b/d%2Fy"))["queue"] == "b/d%2Fy"
+        assert is_paused(force.beds[1], "b", "d/y")
+        causes = await force.ask("flow", "accounts", queue="b/x")
+        assert causes["queue"] == "queue:/b%2Fx", "NAME of / comes first"
         connected(force, "c", "p4", "orders")
         said = await force.refusal("queues", "resume", name="orders")
         assert said == "queue 'orders' is in several virtual hosts; write one of: /orders, c/orders"
@@ -224,7 +228,7 @@ async def test_a_dead_worker_leaves_the_others_answering(tmp_path: Path) -> None
             (missing,) = (await force.ask(op, do, **fields))["missing"]
             assert missing.startswith("worker 1: "), (op, do)
         page = await force.ask("queues", sort="name", limit=3)
-        assert [one["name"] for one in page["queues"]] == ["/q", "/q-/", "c/q"]
+        assert [one["name"] for one in page["queues"]] == ["/q", "/q-%2F", "c/q"]
         rest = await force.ask("queues", sort="name", limit=3, after=page["next"])
         assert [one["name"] for one in rest["queues"]] == ["c/q-c"]
         # What has to be whole is not answered in part.
