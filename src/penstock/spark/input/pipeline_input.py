@@ -95,15 +95,17 @@ def as_inputs(places: Path | PipelineInput | Sequence[PipelineInput]) -> tuple[P
 
 def run_of(places: Sequence[PipelineInput]) -> RunDescription:
     """What all of them say: phases are those of the first that has some, and of clients that have
-    one address at several brokers no name is known."""
+    one address at several brokers of one node no name is known."""
     runs = [place.run() for place in places]
     if len(runs) == 1:
         return runs[0]
     main = next((run for run in runs if run.phases), runs[0])
-    names: dict[str, str] = {}
+    names_of: dict[str, dict[str, str]] = {}
     for run in runs:
-        for address, name in run.names.items():
-            names[address] = name if names.get(address, name) == name else ""
+        for node in {one.node for one in run.brokers}:
+            names = names_of.setdefault(node, {})
+            for address, name in run.names.items():
+                names[address] = name if names.get(address, name) == name else ""
     brokers = sorted(
         (one for run in runs for one in run.brokers), key=lambda one: (one.wall_ns, one.boot_id)
     )
@@ -114,7 +116,11 @@ def run_of(places: Sequence[PipelineInput]) -> RunDescription:
     }
     return replace(
         main,
-        names={address: name for address, name in names.items() if name},
+        names={},
+        names_of={
+            node: {address: name for address, name in names.items() if name}
+            for node, names in names_of.items()
+        },
         facts=facts,
         brokers=tuple(brokers),
     )

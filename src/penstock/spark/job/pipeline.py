@@ -63,7 +63,7 @@ def report(tables_dir: Path, output_dir: Path, form: str = "") -> Summary:
     names = load_names(store)
     # A run knows the names of its own clients, and only its own brokers have them.
     nodes = {one.node for one in about.run.brokers} or nodes_of(stored)
-    names |= {node: {**names.get(node, {}), **about.run.names} for node in nodes}
+    names |= {node: {**names.get(node, {}), **about.run.clients_at(node)} for node in nodes}
     tables = renamed(stored, names)
     summary = summarise(tables, about.run, about.source, about.bucket_ns)
     try:

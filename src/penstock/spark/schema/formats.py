@@ -122,7 +122,8 @@ class RunDescription:
     """What the run knew about itself: its phases in order, and which queue is the bystander.
 
     `unrelated_queue`: a queue that must not suffer when `slow_phase` begins; "" when unknown.
-    `names`: address of a connection, as the broker's ids have it, -> name of its client.
+    `names`: address of a connection, as the broker's ids have it, -> name of its client;
+    `names_of`: the same by node, where there were several runs, whose clients may share addresses.
     `facts`: settings and versions; `clients`: what each client has counted of messages published,
     confirmed and delivered; `checks`, `messages`: what the run has found out without its events;
     `brokers`: those whose events these are, the last one last.
@@ -133,11 +134,16 @@ class RunDescription:
     calm_phase: str = ""
     slow_phase: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
+    names_of: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     clients: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     messages: tuple[str, ...] = ()
     brokers: tuple[BrokerLife, ...] = ()
+
+    def clients_at(self, node: str) -> Mapping[str, str]:
+        """Names of its clients that had connections to `node`, by their addresses there."""
+        return self.names_of.get(node, {}) if self.names_of else self.names
 
     @property
     def origin_ns(self) -> int:
