@@ -154,6 +154,13 @@ class LabProcess:
                 signal.signal(number, handler)
         theirs.close()
 
+    def tell(self, what: object) -> None:
+        """Raises: OperatorError when it is not there any more."""
+        try:
+            self.pipe.send(what)
+        except OSError:
+            raise OperatorError(f"lab: {self.name} ended unexpectedly") from None
+
     def answer(self, seconds: float) -> object:
         """What it says next. Raises: OperatorError when it fails or says nothing in time."""
         wait_s = seconds + PATIENCE_S
@@ -161,7 +168,7 @@ class LabProcess:
             if not self.pipe.poll(wait_s):
                 raise OperatorError(f"lab: {self.name} did not answer within {wait_s:.0f} s")
             said: object = self.pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             raise OperatorError(f"lab: {self.name} ended unexpectedly") from None
         if isinstance(said, str):
             raise OperatorError(f"lab: {self.name} failed: {said}")
@@ -196,18 +203,18 @@ def measure(workload: Workload, profile: str, seed: int, alone: Result | None) -
         peers = LabProcess("the programs", play, workload, seed, port)
         children.append(peers)
         peers.answer(0.0)
-        broker.pipe.send(PREPARE)
+        broker.tell(PREPARE)
         broker.answer(0.0)
         start_ns = time.monotonic_ns() + LEAD_NS
         from_ns = start_ns + int(workload.warm_up_s * NS_PER_S)
         length_ns = int(workload.seconds * NS_PER_S)
         go = Go(start_ns, from_ns, from_ns + length_ns, from_ns + 2 * length_ns)
-        broker.pipe.send(go)
+        broker.tell(go)
         broker.answer(0.0)
-        peers.pipe.send(go)
+        peers.tell(go)
         said = peers.answer(workload.warm_up_s + workload.seconds)
         assert isinstance(said, Ready), "the measured stretch is over"
-        broker.pipe.send(END)
+        broker.tell(END)
         held = broker.answer(0.0)
         assert isinstance(held, tuple), "the broker answers END with what it held, and its failures"
         tally = peers.answer(workload.seconds)

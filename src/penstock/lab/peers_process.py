@@ -18,6 +18,7 @@ from penstock.lab.peers import (
     URL,
     DeclaringPeer,
     Peer,
+    PeerFailed,
     consumers_of,
     publishers_of,
 )
@@ -85,6 +86,9 @@ def play(workload: Workload, seed: int, port: int, pipe: Pipe) -> None:
             publisher.give_up(time.monotonic_ns())
         pipe.send(tally)
         loop.close()
+    except (OSError, PeerFailed) as error:
+        # The broker is gone, or does not do as it should: the command says so in a line.
+        pipe.send(f"{type(error).__name__}: {error}")
     except Exception as error:
         pipe.send(f"{type(error).__name__}: {error}")
         raise

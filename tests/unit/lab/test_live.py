@@ -1,14 +1,17 @@
 """A run of the lab against a broker it starts itself: everything is measured, nothing is left."""
 
 import multiprocessing
+import time
 from multiprocessing.connection import Connection
 
 import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.lab import live
-from penstock.lab.live import LabProcess, measure, measure_alone
+from penstock.lab.live import END, LabProcess, measure, measure_alone, serve
+from penstock.lab.peers_process import Go, play
 from penstock.lab.result import LIVE, Result
+from penstock.lab.run import config_of
 from penstock.lab.workload import (
     ALARM,
     KIB,
@@ -72,6 +75,31 @@ def test_a_process_that_ends_early_is_reported_by_its_name() -> None:
     finally:
         child.end()
     assert not child.process.is_alive()
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_killed_is_reported_in_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    """The programs' process printed a traceback beside it, and so did the command that told the
+    broker something."""
+    broker = LabProcess("the broker", serve, config_of(SMALL, "penstock"), SMALL)
+    peers = None
+    try:
+        peers = LabProcess("the programs", play, SMALL, 1, broker.answer(0.0))
+        peers.answer(0.0)
+        now_ns = time.monotonic_ns()
+        peers.tell(Go(now_ns, now_ns, now_ns + 20_000_000_000, now_ns + 30_000_000_000))
+        broker.process.kill()
+        broker.process.join(10.0)
+        with pytest.raises(OperatorError, match="lab: the programs failed: "):
+            peers.answer(10.0)
+        with pytest.raises(OperatorError, match="lab: the broker ended unexpectedly"):
+            broker.tell(END)
+        peers.process.join(20.0)
+        assert "Traceback" not in capfd.readouterr().err
+    finally:
+        for child in (peers, broker):
+            if child is not None:
+                child.end()
 
 
 def say_nothing(pipe: Connection) -> None:
