@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.base.errors import OperatorError
+from penstock.base.errors import OperatorError, UnavailableError
 from penstock.broker.actors.cooperative import Steps
 from penstock.server.control.control_socket import in_slices
 from penstock.server.workers.gather_ways import Answer, Everybody, Fields, Row, Way
@@ -93,7 +93,7 @@ class Import(Way):
                 places.place(name)
             first = await everybody.workers.ask(0, _questions(everybody, fields, ())[0])
         except WorkerGone as gone:
-            raise OperatorError(f"{gone}; of the file, all or nothing is there") from gone
+            raise UnavailableError(f"{gone}; of the file, all or nothing is there") from gone
         except OperatorError:
             for name in new:
                 places.forget(name)
@@ -113,17 +113,20 @@ class Import(Way):
             return await workers.ask(index + 1, question)
 
         answers, done, faults = [first], ["0"], []
+        is_away = False
         for worker, found in enumerate(await everybody.outcomes(questions, ask), 1):
             if not isinstance(found, OperatorError):
                 answers.append(found)
                 done.append(str(worker))
                 continue
             faults.append(f"worker {worker} ({found})")
+            is_away = is_away or isinstance(found, UnavailableError)
             for name in new:
                 if not isinstance(found, WorkerGone) and everybody.home(name) == worker:
                     everybody.places.forget(name)
         if faults:
-            raise OperatorError(
+            kind = UnavailableError if is_away else OperatorError
+            raise kind(
                 f"imported at worker {', '.join(done)}, and not at {', '.join(faults)}; import "
                 "the same file again: what is there already stays as it is"
             )
@@ -133,7 +136,7 @@ class Import(Way):
 
 def _nothing(found: OperatorError) -> OperatorError:
     if isinstance(found, WorkerGone):
-        return OperatorError(f"{found}; nothing was imported")
+        return UnavailableError(f"{found}; nothing was imported")
     return found
 
 
