@@ -1,6 +1,7 @@
 """Other programs read the tables: the queries of docs/pipeline.md, as they stand there."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,12 @@ def test_every_reader_has_the_answer_that_the_page_shows(spark: Any, tmp_path: P
     (shown,) = blocks("text")
     queries = blocks("python")
     assert len(queries) == len(LIBRARIES)
+    # Polars finds no table below a directory with a space in its name; Spark's query does.
+    spaced = tmp_path / "the tables"
+    shutil.copytree(tables, spaced)
     for library, query in zip(LIBRARIES, queries, strict=True):
         names: dict[str, Any] = {"spark": spark}
-        exec(query.replace("TABLES_DIR", str(tables)), names)
+        place = spaced if library == "spark" else tables
+        exec(query.replace("TABLES_DIR", str(place)), names)
         lines = [f"{day}  {cause:20} {seconds:6.2f}" for day, cause, seconds in names["found"]]
         assert "\n".join(lines) + "\n" == shown, library
