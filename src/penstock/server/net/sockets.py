@@ -34,8 +34,14 @@ class SocketWatch(Watched):
     def readable(self) -> bool:
         return self.shell.readable()
 
+    def is_entering(self) -> bool:
+        return self.shell.connection.phase < PHASE_OPEN
+
     def writable(self) -> None:
         self.shell.output.writable()
+
+    def watch_again(self) -> None:
+        self.shell.watch()
 
     def pause_if_stuck(self) -> None:
         self.shell.pause_if_stuck()
