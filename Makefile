@@ -201,6 +201,7 @@ bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/spark_pace.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/pipeline.py --smoke
 	$(RUN)/bin/python bench/pipeline_growth.py all --smoke
+	$(RUN)/bin/python bench/pipeline_growth.py executors --share 0.5 --smoke
 	$(RUN)/bin/python bench/cluster.py --smoke
 	$(RUN)/bin/python bench/http_load.py --smoke --python $(RUN)/bin/python
 

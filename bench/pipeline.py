@@ -93,9 +93,12 @@ def is_java(process: psutil.Process) -> bool:
 
 
 @contextlib.contextmanager
-def warm_session(place: Path, master: str = "") -> Iterator[SparkSession]:
-    """A session whose JVM has compiled a small backlog. place: for that; master: of Spark."""
-    write_events(place / "small", WARM_UP_EVENTS)
+def warm_session(
+    place: Path, master: str = "", events: int = WARM_UP_EVENTS
+) -> Iterator[SparkSession]:
+    """A session whose JVM has compiled a small backlog. place: for that; master: of Spark; events:
+    of the small backlog."""
+    write_events(place / "small", events)
     with open_session(find_java(), master) as spark:
         SparkJob(spark, place / "small", place / "small-tables", BUCKET_NS).update()
         yield spark

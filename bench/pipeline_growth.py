@@ -5,6 +5,7 @@
     python bench/pipeline_growth.py executors    local-cluster[2,1,1024] against [1,1,1024], paired
     python bench/pipeline_growth.py costs        time of tasks, bytes shuffled, and 100 executors
     python bench/pipeline_growth.py shares       processor time of all tasks, 1 to 64 shares
+    python bench/pipeline_growth.py executors --share 0.5    the same, with half a processor each
     python bench/pipeline_growth.py all --smoke  does everything run? two minutes
 
 The rate of a backlog is measured by `pipeline.py`. Every measurement has a JVM of its own, warmed
@@ -17,185 +18,45 @@ ratios say much, and processor seconds.
                 and its Python had in memory, the most its heap had, and what was left of that after
                 a collection at the end.
     executors   the same events in turns, one, two, two, one executor of one core; with --pinned
-                each executor has one processor, else the only one takes up to two of them.
+                each executor has one processor, with --share 0.5 half of one, and what is left is
+                the driver's; without these the only executor takes up to two processors.
     costs       what the tasks of each step of a backlog took, by Spark's own counts.
 """
 
 import argparse
 import json
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-
-import psutil
 
 # Run as a program neither the directory above nor the sources are on the path yet.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+from bench.cpu_share import LEAST
 from bench.machine import describe
-from bench.pipeline import BUCKET_NS, SMOKE_EVENTS, check, is_java, warm_session, worked_by
+from bench.pipeline import BUCKET_NS, SMOKE_EVENTS, check, warm_session
 from bench.pipeline_events import SHAPES, write_events
+from bench.pipeline_executors import executors, memory, one
 from bench.pipeline_shares import shares
 from bench.pipeline_sustained import sustained
 from penstock.spark.input import bronze
 from penstock.spark.job import event_tables
 from penstock.spark.job.job import SparkJob
 
-MB: Final = 1 << 20
 PARTS: Final = ("shares", "costs", "sustained", "memory", "executors")
 COUNT_ALWAYS: Final = "--conf spark.ui.liveUpdate.period=0 pyspark-shell"
 """Spark's counts have every task as soon as it ended."""
 
-LOOK_S: Final = 0.2
 SETTLE_S: Final = 0.5
 """After which Spark's counts have what the last stage did."""
 
-RATIO_MIN: Final = 1.7
 PAPER_EXECUTORS: Final = (1, 2, 10, 30, 100)
-
-
-# -- memory ----------------------------------------------------------------------------------------
-
-
-def memory(options: argparse.Namespace, place: Path) -> dict[str, Any]:
-    """What the driver takes for backlogs of several sizes; each in a process of its own."""
-    sizes = {}
-    for number in options.sizes:
-        write_events(place / f"in-{number}", number, options.shape)
-        sizes[f"{number:,}"] = _child(options, place, f"in-{number}", options.cluster.format(2))
-    return {"driver": sizes}
-
-
-def _heap(spark: Any) -> dict[str, float]:
-    """MB of the heap of the driver's JVM: the most of each of its pools, and what is alive now."""
-    beans = spark.sparkContext._jvm.java.lang.management.ManagementFactory
-    pools = [one for one in beans.getMemoryPoolMXBeans() if str(one.getType()) == "Heap memory"]
-    peak = sum(one.getPeakUsage().getUsed() for one in pools)
-    beans.getMemoryMXBean().gc()
-    alive = beans.getMemoryMXBean().getHeapMemoryUsage().getUsed()
-    return {"heap_peak_mb": round(peak / MB), "heap_alive_mb": round(alive / MB)}
-
-
-class Watch(threading.Thread):
-    """The most memory that the driver's Python, its JVM, and the largest of all other processes
-    below it have had."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self._is_over = threading.Event()
-        self.most = {"python_mb": 0, "jvm_mb": 0, "others_largest_mb": 0}
-
-    def run(self) -> None:
-        """Until `stop`."""
-        me = psutil.Process()
-        while not self._is_over.wait(LOOK_S):
-            jvms = [one for one in me.children() if is_java(one)]
-            known = {me.pid, *(one.pid for one in jvms)}
-            others = [one for one in me.children(recursive=True) if one.pid not in known]
-            for key, processes in (
-                ("python_mb", [me]),
-                ("jvm_mb", jvms),
-                ("others_largest_mb", others),
-            ):
-                found = max((_resident(one) for one in processes), default=0) // MB
-                self.most[key] = max(self.most[key], found)
-
-    def stop(self) -> dict[str, int]:
-        """MB."""
-        self._is_over.set()
-        self.join()
-        return self.most
-
-
-def _resident(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_info().rss)
-    except psutil.NoSuchProcess:
-        return 0
-
-
-# -- executors -------------------------------------------------------------------------------------
-
-
-def executors(options: argparse.Namespace, place: Path) -> dict[str, Any]:
-    """One executor and two, in turns."""
-    write_events(place / "in", options.events, options.shape)
-    found: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
-    for count in (1, 2, 2, 1)[: 2 if options.smoke else options.runs]:
-        found[count].append(_child(options, place, "in", options.cluster.format(count)))
-    rate = {
-        count: statistics.mean(one["events_per_s"] for one in runs) for count, runs in found.items()
-    }
-    return {
-        "events": options.events,
-        **{f"executors_{count}": runs for count, runs in found.items()},
-        "ratio": round(rate[2] / rate[1], 2),
-        "wanted": f"ratio at least {RATIO_MIN}",
-        "is_met": rate[2] / rate[1] >= RATIO_MIN,
-    }
-
-
-def _child(options: argparse.Namespace, place: Path, name: str, master: str) -> dict[str, Any]:
-    """One backlog in a process of its own."""
-    words = ["one", "--input", str(place / name), "--master", master]
-    words += ["--pinned"] if options.pinned else []
-    asked = subprocess.run(
-        [sys.executable, __file__, *words], capture_output=True, text=True, check=False
-    )
-    if asked.returncode:
-        raise SystemExit(asked.stdout + asked.stderr)
-    found: dict[str, Any] = json.loads(asked.stdout.splitlines()[-1])
-    print(f"{name} on {master}: {found}", flush=True)
-    return found
-
-
-def one(options: argparse.Namespace, place: Path) -> dict[str, Any]:
-    """A backlog, how fast, and what the driver takes."""
-    with warm_session(place, options.master) as spark:
-        if options.pinned:
-            pin_executors()
-        watch = Watch()
-        watch.start()
-        job = SparkJob(spark, Path(options.input), place / "tables", BUCKET_NS)
-        began_s, before = time.perf_counter(), worked_by()
-        job.update()
-        took_s, after = time.perf_counter() - began_s, worked_by()
-        worked = {name: spent - before[name] for name, spent in after.items()}
-        most = watch.stop() | _heap(spark)
-        count = check(job, 0)
-    return {
-        "events": count,
-        "seconds": round(took_s, 1),
-        "events_per_s": round(count / took_s),
-        "processor_us_per_event": round(sum(worked.values()) / count * 1e6, 1),
-        "of_it": {name: round(spent / count * 1e6, 2) for name, spent in worked.items()},
-        **most,
-        "load": round(os.getloadavg()[0], 1),
-    }
-
-
-def pin_executors() -> None:
-    """Each executor of `local-cluster`, with its Python workers, to a processor of its own. Spark
-    counts a task as one core, and its JVM and its Python work at the same time."""
-    me = psutil.Process()
-    drivers = [one for one in me.children() if is_java(one)]
-    executors_ = [one for driver in drivers for one in driver.children() if is_java(one)]
-    processors = sorted(os.sched_getaffinity(0))
-    for number, executor in enumerate(sorted(executors_, key=lambda one: one.pid)):
-        for process in (executor, *executor.children(recursive=True)):
-            # Every thread by itself; those that come are where their makers are.
-            for thread in process.threads():
-                with suppress(ProcessLookupError):
-                    os.sched_setaffinity(thread.id, {processors[number % len(processors)]})
 
 
 # -- costs -----------------------------------------------------------------------------------------
@@ -356,6 +217,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--shape", choices=SHAPES, default="pressed")
     parser.add_argument("--runs", type=int, default=4, help="of executors, in turns: 2 or 4")
     parser.add_argument("--pinned", action="store_true", help="a processor an executor")
+    parser.add_argument(
+        "--share", type=float, default=0.0, help="of executors: of a processor, for each of them"
+    )
     parser.add_argument("--cluster", default="local-cluster[{},1,1024]")
     parser.add_argument("--scratch", help="a directory with room: 150 bytes an event, and tables")
     parser.add_argument("--smoke", action="store_true", help="few events; does everything run?")
@@ -364,6 +228,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if min(options.events, options.rate, options.seconds, *options.sizes) <= 0:
         parser.error("sizes, rates and seconds are above 0")
+    if options.share and not LEAST <= options.share <= 1:
+        parser.error(f"a share is {LEAST} to 1 of a processor")
+    if options.share and options.pinned:
+        parser.error("executors have a share of a processor, or one of their own")
     if options.smoke:
         options.events, options.sizes = SMOKE_EVENTS, [SMOKE_EVENTS]
         options.rate, options.seconds = SMOKE_EVENTS // 4, 4.0
