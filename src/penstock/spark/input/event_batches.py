@@ -28,7 +28,7 @@ def batches_to_tables(bodies: Iterable[bytes], batch: int) -> list[pa.Table]:
     found = pa.concat_tables([_SCHEMA.empty_table(), *(_table(body, batch) for body in bodies)])
     found = found.unify_dictionaries().combine_chunks()
     kinds = pc.unique(found["kind"]).to_pylist()
-    # As of files: whole columns of a kind are 0 then, and are not read.
+    # As of files: whole columns of a kind are 0 then.
     return [
         found.filter(pc.is_null(found["kind"]) if kind is None else pc.equal(found["kind"], kind))
         for kind in kinds

@@ -94,8 +94,9 @@ def _parsed_apart(data: bytes) -> list[pa.Table] | None:
 
 
 def _by_kind(found: pa.Table) -> list[pa.Table]:
-    """Events of one kind lie together, so that whole columns of a row group are 0 and are not
-    read. Texts become dictionaries before, as numbers are divided sooner than texts."""
+    """Events of one kind lie together, so that whole columns of a row group are 0 and take no room,
+    and kinds that nobody asks for are not read. Texts become dictionaries before, as numbers are
+    divided sooner than texts."""
     columns = [
         found[name].combine_chunks().dictionary_encode() if name in _TEXTS else found[name]
         for name in found.column_names

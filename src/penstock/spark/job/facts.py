@@ -88,11 +88,7 @@ class EventFile:
             yield from self._slice(read_events(self.file, EVENT_COLUMNS, self.from_ns))
         if self.low < self.from_ns and self.earlier_ns < self.from_ns:
             table = read_events(self.file, EVENT_COLUMNS, self.earlier_ns, _OF_SAMPLES)
-            is_one = pc.and_(
-                pc.is_in(table["kind"], pa.array(_OF_SAMPLES)),
-                pc.less(table["t_ns"], self.from_ns),
-            )
-            table = table.filter(is_one)
+            table = table.filter(pc.less(table["t_ns"], self.from_ns))
             for number, rows in dealt(table, share(table["actor"], self.shares)):
                 yield number, "earlier", rows
 
