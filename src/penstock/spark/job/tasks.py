@@ -269,15 +269,8 @@ def slim(rows: pa.Table) -> pa.Table:
     for at, field in enumerate(rows.schema):
         if pa.types.is_dictionary(field.type) and rows.num_rows:
             column = rows.column(at).chunk(0)
-            if len(column.dictionary) <= MANY_NAMES + len(rows) // 2:
-                continue
-            codes = column.indices.to_numpy()
-            is_used = np.zeros(len(column.dictionary), np.bool_)
-            is_used[codes] = True
-            places = (np.cumsum(is_used) - 1).astype(np.int32)
-            names = column.dictionary.filter(pa.array(is_used))
-            slimmer = pa.DictionaryArray.from_arrays(pa.array(places[codes]), names)
-            rows = rows.set_column(at, field, slimmer)
+            if len(column.dictionary) > MANY_NAMES + len(rows) // 2:
+                rows = rows.set_column(at, field, column.dictionary_decode().dictionary_encode())
     return rows
 
 
