@@ -5,7 +5,6 @@ For `pipeline_growth.py`: each backlog is done by a process of its own, `pipelin
 
 import argparse
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -37,10 +36,6 @@ LOOK_SELDOM_S: Final = 2.0
 """A look goes over all processes of the machine, with the driver's part of it."""
 
 RATIO_MIN: Final = 1.7
-WARM_SHARE_EVENTS: Final = 400_000
-"""For executors that have a part of a processor only: what is compiled anew in each of them, by a
-JVM that has half of a processor, would else be most of what is measured."""
-
 
 # -- memory ----------------------------------------------------------------------------------------
 
@@ -145,7 +140,8 @@ def _child(options: argparse.Namespace, place: Path, name: str, master: str) -> 
     """One backlog in a process of its own."""
     words = ["one", "--input", str(place / name), "--master", master]
     words += ["--pinned"] if options.pinned else []
-    words += ["--share", str(options.share)] if options.share else []
+    if options.share:
+        words += ["--share", str(options.share), "--warm-up", str(options.warm_up)]
     asked = subprocess.run(
         [sys.executable, str(PROGRAM), *words], capture_output=True, text=True, check=False
     )
@@ -190,27 +186,19 @@ def one(options: argparse.Namespace, place: Path) -> dict[str, Any]:
 @contextmanager
 def _session(options: argparse.Namespace, place: Path) -> Iterator[tuple[Any, list[Path]]]:
     """A session whose executors have what they may have of processors; their groups, where they
-    have some. With shares driver and executors have processors of their own, where there are two:
-    two executors share one, and cannot be slower because they run at the same time."""
+    have some. With shares the driver goes before other programs as well, from its start on."""
     me = psutil.Process()
-    processors = sorted(os.sched_getaffinity(0))
     if not options.share:
         with warm_session(place, options.master) as spark:
             if options.pinned:
-                for number, executor in enumerate(executors_of(me)):
-                    _pin(executor, {processors[number % len(processors)]})
+                pin_executors()
             yield spark, []
         return
-    # What the driver starts is where the driver is.
-    _pin(me, {processors[-1]})
     with (
         limited([me], 0.0),
-        warm_session(place, options.master, WARM_SHARE_EVENTS) as spark,
+        warm_session(place, options.master, options.warm_up) as spark,
         limited(executors_of(me), options.share) as groups,
     ):
-        used = math.ceil(options.share * len(groups))
-        for executor in executors_of(me):
-            _pin(executor, set(processors[:used]))
         yield spark, groups
 
 
@@ -225,10 +213,13 @@ def _pid(process: psutil.Process) -> int:
     return process.pid
 
 
-def _pin(executor: psutil.Process, processors: set[int]) -> None:
-    """A process and what it has started, and will start, run on these processors."""
-    for process in (executor, *executor.children(recursive=True)):
-        # Every thread by itself; those that come are where their makers are.
-        for thread in process.threads():
-            with suppress(ProcessLookupError):
-                os.sched_setaffinity(thread.id, processors)
+def pin_executors() -> None:
+    """Each executor of `local-cluster`, with its Python workers, to a processor of its own. Spark
+    counts a task as one core, and its JVM and its Python work at the same time."""
+    processors = sorted(os.sched_getaffinity(0))
+    for number, executor in enumerate(executors_of(psutil.Process())):
+        for process in (executor, *executor.children(recursive=True)):
+            # Every thread by itself; those that come are where their makers are.
+            for thread in process.threads():
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(thread.id, {processors[number % len(processors)]})

@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from bench.cpu_share import LEAST
 from bench.machine import describe
-from bench.pipeline import BUCKET_NS, SMOKE_EVENTS, check, warm_session
+from bench.pipeline import BUCKET_NS, SMOKE_EVENTS, WARM_UP_EVENTS, check, warm_session
 from bench.pipeline_events import SHAPES, write_events
 from bench.pipeline_executors import executors, memory, one
 from bench.pipeline_shares import shares
@@ -220,13 +220,16 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--share", type=float, default=0.0, help="of executors: of a processor, for each of them"
     )
+    parser.add_argument(
+        "--warm-up", type=int, default=2_000_000, help="of a share: events before those that count"
+    )
     parser.add_argument("--cluster", default="local-cluster[{},1,1024]")
     parser.add_argument("--scratch", help="a directory with room: 150 bytes an event, and tables")
     parser.add_argument("--smoke", action="store_true", help="few events; does everything run?")
     parser.add_argument("--input", help=argparse.SUPPRESS)
     parser.add_argument("--master", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if min(options.events, options.rate, options.seconds, *options.sizes) <= 0:
+    if min(options.events, options.rate, options.seconds, options.warm_up, *options.sizes) <= 0:
         parser.error("sizes, rates and seconds are above 0")
     if options.share and not LEAST <= options.share <= 1:
         parser.error(f"a share is {LEAST} to 1 of a processor")
@@ -235,6 +238,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     if options.smoke:
         options.events, options.sizes = SMOKE_EVENTS, [SMOKE_EVENTS]
         options.rate, options.seconds = SMOKE_EVENTS // 4, 4.0
+        options.warm_up = WARM_UP_EVENTS
     return options
 
 
