@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock.spark.input.bronze import MESSAGES
 from penstock.spark.input.parse import UNREADABLE
@@ -213,11 +213,13 @@ class SparkJob:
             list(pool.map(write, tables))
 
     def _read(self, name: str) -> DataFrame:
-        files = self.store.files(name)
+        files, columns = self.store.files(name), self.store.columns(name)
         if not files:
             # A table whose rows have all been replaced by none has columns and no file.
-            return self._spark.createDataFrame(self.store.columns(name).empty_table())
-        return self._spark.read.parquet(*map(literally, files))
+            return self._spark.createDataFrame(columns.empty_table())
+        # With its columns given Spark has no job to look for them.
+        known = self._spark.read.schema(from_arrow_schema(columns))
+        return known.parquet(*map(literally, files))
 
     def _maybe(self, name: str) -> DataFrame | None:
         return self._read(name) if self.store.batch(name) >= 0 else None
