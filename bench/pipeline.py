@@ -99,7 +99,7 @@ def warm_session(
     """A session whose JVM has compiled a small backlog. place: for that; master: of Spark; events:
     of the small backlog."""
     write_events(place / "small", events)
-    with open_session(find_java(), master) as spark:
+    with open_session(find_java(), master, has_python_tasks=True) as spark:
         SparkJob(spark, place / "small", place / "small-tables", BUCKET_NS).update()
         yield spark
 

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from penstock.spark.java import JavaHome
+from penstock.spark.session.session import FIRST_LEVEL
 from tests.patience import until
 from tests.spark.cluster import pyspark_home
 
@@ -29,7 +30,7 @@ import sys
 from penstock.spark.java import find_java
 from penstock.spark.session.session import open_session
 
-with open_session(find_java(), "local-cluster[2,1,1024]") as spark:
+with open_session(find_java(), "local-cluster[2,1,1024]", has_python_tasks=True) as spark:
     rows = spark.range(100, numPartitions=4).mapInArrow(lambda batches: batches, "id BIGINT")
     print("COUNTED", rows.count(), flush=True)
     sys.stdin.readline()
@@ -87,6 +88,7 @@ def test_nothing_of_it_stays(java: JavaHome, tmp_path: Path, how: str) -> None:
     with running(java, how, tmp_path) as (job, mark):
         there = marked(mark)
         assert len(of_executors(there)) == EXECUTORS
+        assert all(FIRST_LEVEL in one.cmdline() for one in of_executors(there))
         # Driver, its Java, and Python below the executors.
         assert len(there) >= 2 + EXECUTORS + 1
         assert list(tmp_path.rglob("stderr")), "executors have files where they belong"

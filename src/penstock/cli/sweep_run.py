@@ -119,7 +119,7 @@ def rounds_of(
     from penstock.spark.session.session import open_session
     from penstock.spark.sweep import run_in_spark
 
-    with open_session(find_java(), master) as session:
+    with open_session(find_java(), master, has_python_tasks=True) as session:
         yield run_in_spark(session, points, seen)
 
 

@@ -165,7 +165,7 @@ def open_updater(
     from penstock.spark.job.job import SparkJob
     from penstock.spark.session.session import open_session
 
-    with open_session(java, master) as spark:
+    with open_session(java, master, has_python_tasks=True) as spark:
         job = SparkJob(spark, places, tables_dir, bucket_ns, origin_ns)
         where = f"Java {java.version} ({java.source}) · {spark.sparkContext.master}"
         yield Updater(job, places, tables_dir, f"pyspark {spark.version} · {where}")

@@ -74,6 +74,15 @@ WORKER_MEMORY: Final[dict[str, str]] = {
 """Python workers keep the memory that a task has freed for the next one, that of numpy and that of
 Arrow. Giving it back and taking it again cost a fifth of the processors' time of a backlog."""
 
+FIRST_LEVEL: Final = "-XX:TieredStopAtLevel=1"
+PYTHON_TASKS: Final[dict[str, bool | float | int | str | None]] = {
+    # Before those options that spark-defaults.conf may have.
+    "spark.executor.defaultJavaOptions": FIRST_LEVEL,
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Where Java does little but hand blocks of rows to Python. Each executor compiles for itself, at
+the higher levels for minutes, and driver and executors compile what Spark writes for each query."""
+
 _SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -170,13 +179,16 @@ def was_interrupted(fault: BaseException | None) -> bool:
 
 
 @contextmanager
-def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
+def open_session(
+    java: JavaHome, master: str = "", has_python_tasks: bool = False
+) -> Iterator[SparkSession]:
     """A session that is stopped, with its JVM, when the block ends; queries that still run are
     stopped before it, between two batches (`end_queries`).
 
     master: where it runs, as Spark names it; "" for at most CORES_MAX cores of this machine. The
     machines of a cluster need the same Python (or PYSPARK_PYTHON names theirs), this package, and
-    the same directories.
+    the same directories. has_python_tasks: what tasks do is done by Python, and Java moves blocks
+    of rows, so that executors need no better code of it than the driver.
     Raises: OperatorError when the JVM does not start, or the cluster does not answer.
     """
     cores = min(CORES_MAX, os.cpu_count() or 1)
@@ -198,6 +210,8 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
             .config("spark.executorEnv.PYTHONPATH", _package_root())
             .config("spark.driver.extraJavaOptions", _java_options(scratch))
         )
+        if has_python_tasks:
+            builder = builder.config(map=PYTHON_TASKS)
         if len(os.fsencode(scratch)) + _SOCKET_NAME_BYTES > _SOCKET_PATH_BYTES_MAX:
             # With a long TMPDIR the session would not start.
             builder = builder.config("spark.python.unix.domain.socket.enabled", "false")
@@ -354,6 +368,6 @@ def _java_options(scratch: str) -> str:
         encoding="utf-8",
     )
     return (
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto "
+        f"{FIRST_LEVEL} -XX:+UseSerialGC -Xshare:auto "
         f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={log_settings.as_uri()}"
     )
