@@ -47,7 +47,7 @@ def owed_rows(broker: Broker) -> list[OwedRow]:
                     if delivery is not None and isinstance(client, QueueClient):
                         place = client.actor.identity
                         unanswered.setdefault(place, []).append(delivery.message)
-        rows.extend(_socket(f"socket:{connection.name}", connection.output.debt.by_origin()))
+        rows.extend(_socket(f"socket:{connection.name}", connection.output.debt_by_origin()))
     for queue, leased in broker.leases.held():
         unanswered.setdefault(queue.identity, []).extend(one.message for one in leased)
     for place, messages in unanswered.items():

@@ -243,7 +243,7 @@ class KeepsTheDebtOfASocket(InjectedFault):
     def act(self, broker: Broker) -> None:
         now: dict[str, tuple[Account, int]] = {}
         for name, connection in broker.connections.items():
-            for run in connection.output.debt.runs:
+            for run in connection.output.runs:
                 if isinstance(run.origin, Account) and run.bytes_ > 0:
                     now[name] = (run.origin, int(run.bytes_))
         for name, (page, size) in self.owed.items():

@@ -27,7 +27,7 @@ class Scene:
         p.publish("q1", 10)
         self.stage.settle()
         self.page = self.stage.connection(p.client).account
-        self.owed = self.stage.connection(c.client).output.debt
+        self.owed = self.stage.connection(c.client).output
         self.lane = self.stage.queue_lane(p, "q1")
 
 
@@ -36,7 +36,7 @@ def unpaid_socket(scene: Scene) -> None:
 
 
 def uncharged_delivery(scene: Scene) -> None:
-    scene.owed.messages += 1
+    scene.owed.run_messages += 1
 
 
 def charge_of_nothing(scene: Scene) -> None:

@@ -574,7 +574,7 @@ def test_scenario_111_a_turn_of_a_queue_charges_each_cause_for_its_own(profile: 
     stage.unpark(stage.queue("q1").identity)
     stage.settle()
     owed: dict[str, int] = {}
-    for run in stage.connection(c.client).output.debt.runs:
+    for run in stage.connection(c.client).output.runs:
         owed[run.origin.name] = owed.get(run.origin.name, 0) + int(run.messages)
     assert owed.get(f"conn:{p.client.link.name}", 0) == debt(stage, p)
     assert owed[f"conn:{q.client.link.name}"] == debt(stage, q) == 4

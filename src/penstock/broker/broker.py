@@ -141,7 +141,7 @@ class Broker:
         self.alarm_manager = AlarmManager(context, self.connections, self.negotiators)
         self.alarms = self.alarm_manager.texts
         self.changes = SettingChanges(context, self.settings)
-        self.rates = Rates(context)
+        self.rates = Rates(context, self.members)
         self.policies = Policies(config.vhosts, config.policies, config.operator_policies)
         self.rule_manager = RuleManager(context, self.policies, self.depth_marks)
         self.policy_manager = PolicyManager(context, self.policies, self.rule_manager, self.cleanup)
@@ -257,7 +257,6 @@ class Broker:
             FrameParser(FRAME_BYTES_BEFORE_OPEN.default, self.config.body_bytes_max),
             output,
             shell,
-            negotiator,
             self.scheduler,
         )
         self.ledger.admit(connection.account)
@@ -291,6 +290,13 @@ class Broker:
             negotiator.fields() | {"user": session.user, "vhost": session.vhost.name},
         )
         self.alarm_manager.opened(connection)
+
+    def members(self) -> Iterator[tuple[Connection, str, str]]:
+        """The open connections, with the user and the virtual host of each."""
+        for connection in self.connections.values():
+            session = self.negotiators[connection.name].session
+            if session is not None:
+                yield connection, session.user, session.vhost.name
 
     def closed(self, connection: Connection) -> None:
         self.recorder.record(ACTOR_DOWN, connection.identity, "", "", 0)

@@ -163,22 +163,23 @@ class Hop(Deferred):
         self.epoch: i64 = 0
         self.granted: i64 = 0
         self.blocks: i64 = 0
-        self.is_closed = False
         self.held: i64 = 0
-        self.is_spent = False
         self.notes: HopNotes | None = None
-        self.is_fair = False
         self.spent_count: i64 = 0
         self.room: HopRoom | None = None
-        self.is_shut = False
-        self.is_lined = False
-        self.is_asked = False
         self.lent_bytes: i64 = 0
         self.lent_round: i64 = 0
         self.line_number: i64 = 0
         self.size_bytes: i64 = 0
         self.next_size: i64 = 0
         self.tag: i64 = 0
+        # Side by side, also with those of lanes, because each takes a byte and no place of its own.
+        self.is_closed = False
+        self.is_spent = False
+        self.is_fair = False
+        self.is_shut = False
+        self.is_lined = False
+        self.is_asked = False
 
     @property
     def name(self) -> str:

@@ -103,12 +103,12 @@ _INPUT_OF: Final[Mapping[type[Method], HandshakeInput]] = MappingProxyType(
 
 
 class Handshake:
-    """One connection's negotiation. Owner: the connection."""
+    """One connection's negotiation. Owner: the connection. stage: how far it is."""
 
     __slots__ = ("stage",)
 
-    def __init__(self) -> None:
-        self.stage = HandshakeStage.EXPECT_HEADER
+    def __init__(self, stage: HandshakeStage = HandshakeStage.EXPECT_HEADER) -> None:
+        self.stage = stage
 
     def take(self, given: HandshakeInput, class_id: int = 0, method_id: int = 0) -> HandshakeAction:
         """Move on and say what to do; on a fault the stage stays.

@@ -18,12 +18,12 @@ class Heartbeat:
     now_ns: the monotonic clock, nanoseconds, never decreasing. Owner: the connection.
     """
 
-    __slots__ = ("_dead_ns", "_input_ns", "_is_paused", "_output_ns", "_send_ns")
+    # The interval and not what follows from it: a number of nanoseconds takes 32 bytes.
+    __slots__ = ("_input_ns", "_interval_s", "_is_paused", "_output_ns")
 
     def __init__(self, interval_s: int, now_ns: int) -> None:
         assert 0 <= interval_s <= 65_535, "the interval is a short on the wire"
-        self._send_ns = interval_s * _NS_PER_S // 2
-        self._dead_ns = interval_s * _NS_PER_S * 2
+        self._interval_s = interval_s
         self._input_ns = now_ns
         self._output_ns = now_ns
         self._is_paused = False
@@ -47,17 +47,25 @@ class Heartbeat:
 
     def is_send_due(self, now_ns: int) -> bool:
         """True when a heartbeat frame must go out now."""
-        return self._send_ns > 0 and now_ns - self._output_ns >= self._send_ns
+        return self._interval_s > 0 and now_ns - self._output_ns >= self._send_ns()
 
     def is_peer_dead(self, now_ns: int) -> bool:
         """True when the connection must be closed for missed heartbeats."""
         return (
-            self._dead_ns > 0 and not self._is_paused and now_ns - self._input_ns >= self._dead_ns
+            self._interval_s > 0
+            and not self._is_paused
+            and now_ns - self._input_ns >= self._dead_ns()
         )
 
     def next_check_ns(self) -> int | None:
         """When either answer may next become True; None when neither ever will."""
-        if self._send_ns == 0:
+        if self._interval_s == 0:
             return None
-        send = self._output_ns + self._send_ns
-        return send if self._is_paused else min(send, self._input_ns + self._dead_ns)
+        send = self._output_ns + self._send_ns()
+        return send if self._is_paused else min(send, self._input_ns + self._dead_ns())
+
+    def _send_ns(self) -> int:
+        return self._interval_s * _NS_PER_S // 2
+
+    def _dead_ns(self) -> int:
+        return self._interval_s * _NS_PER_S * 2

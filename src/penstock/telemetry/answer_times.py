@@ -42,10 +42,11 @@ ON_DISK: Final = 2
 class AnswerEntry:
     """Waits for one kind of answer. kind: identity of the answer, or of the method it is to; count;
     ns: of all of them; flying: unanswered when the answer came, summed up; most: at once, since the
-    first wait after the books were last read, which is_read says; the others: nanoseconds in each
-    stage."""
+    first wait after the books were last read, which is_read says; after: the next entry of the same
+    books; the others: nanoseconds in each stage."""
 
     __slots__ = (
+        "after",
         "answer",
         "channel",
         "count",
@@ -67,6 +68,7 @@ class AnswerEntry:
         self.flying: i64 = 0
         self.most: i64 = 0
         self.is_read = False
+        self.after: AnswerEntry | None = None
         self.read: i64 = 0
         self.channel: i64 = 0
         self.queue: i64 = 0
@@ -153,10 +155,6 @@ def between(least: i64, wanted: i64, most: i64) -> i64:
     return most if wanted > most else wanted
 
 
-NO_ENTRIES: Final[list[AnswerEntry]] = []
-"""What all books share in which there was no wait yet."""
-
-
 @mypyc_attr(acyclic=True)
 class AnswerTimes:
     """The books of one channel, or of a connection, which is `above` those of its channels. Kept
@@ -166,8 +164,9 @@ class AnswerTimes:
     for nothing; awaited: kind of what is unanswered; unanswered: publishes; is_asked: a method is;
     is_sending: more has been sent than was read.
 
-    entries: by kind; last: what was waited for last, None while nothing was since the books were
-    read. Bound: one entry for each synchronous method of the protocol.
+    first: of the entries, one for each kind, as a chain: most books have one entry; last: what was
+    waited for last, None while nothing was since the books were read. Bound: one entry for each
+    synchronous method of the protocol.
     """
 
     __slots__ = (
@@ -175,7 +174,7 @@ class AnswerTimes:
         "arrived",
         "awaited",
         "done_ns",
-        "entries",
+        "first",
         "is_asked",
         "is_sending",
         "joined_ns",
@@ -193,7 +192,7 @@ class AnswerTimes:
 
     def __init__(self, above: "AnswerTimes | None") -> None:
         self.above = above
-        self.entries: list[AnswerEntry] = NO_ENTRIES
+        self.first: AnswerEntry | None = None
         self.arrived: i64 = 0
         self.reply: i64 = 0
         self.awaited: i64 = BASIC_ACK
@@ -331,14 +330,15 @@ class AnswerTimes:
         last = self.last
         if last is None:
             return
-        for entry in self.entries:
-            if entry.kind == kind:
-                entry.add(last)
-                return
-        entry = AnswerEntry(kind)
+        entry = self.first
+        if entry is None:
+            entry = self.first = AnswerEntry(kind)
+        while entry.kind != kind:
+            after = entry.after
+            if after is None:
+                after = entry.after = AnswerEntry(kind)
+            entry = after
         entry.add(last)
-        # Made as long as it is: most channels have one kind of wait.
-        self.entries = [entry] if self.entries is NO_ENTRIES else [*self.entries, entry]
 
     def _last(self) -> AnswerEntry:
         """Where the last wait is written."""
@@ -358,9 +358,12 @@ class AnswerTimes:
         if self.last_kind != 0:
             self._enter()
         self.last = None
-        answer = [entry.copy() for entry in self.entries]
-        for entry in self.entries:
+        answer: list[AnswerEntry] = []
+        entry = self.first
+        while entry is not None:
+            answer.append(entry.copy())
             entry.is_read = True
+            entry = entry.after
         running_ns: i64 = now_ns - self.mark_ns
         if self.is_waiting() and running_ns >= RUNNING_NS and self.mark_ns > 0:
             self._add_running(answer, running_ns)

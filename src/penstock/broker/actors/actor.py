@@ -130,12 +130,12 @@ class Actor(GateObserver):
     def __init__(self, identity: str, line: Line) -> None:
         self.identity = identity
         self.line = line
-        self.is_ready = False
-        self.is_alive = True
         now_ns = line.clock.monotonic_ns()
         self.time = TimeAccount(now_ns)
         self.ledger: BlockLedger | None = None
         self.gate = Gate(identity, line.clock, self)
+        self.is_ready = False
+        self.is_alive = True
 
     def wake(self) -> None:
         """There is work: take a place in the line, once."""

@@ -101,18 +101,18 @@ class Lane(Hop):
             receiver_layer,
             receiving.gate,
         )
+        self.is_listed = False
+        self.wants_answers = False
+        self.has_shared = False
+        self.has_foreign = False
+        self.shares_room = True
         self.receiving = receiving
         self.items: list[Message] = []
         self.head: i64 = 0
         self.taken: i64 = 0
         self.taken_bytes: i64 = 0
-        self.is_listed = False
         self.listed_ns: i64 = 0
-        self.wants_answers = False
         self.saved_bytes: i64 = 0
-        self.has_shared = False
-        self.has_foreign = False
-        self.shares_room = True
         self.origin = origin
         self.queue_rate: QueueRate | None = None
         self.commands: Commands | None = None

@@ -42,83 +42,6 @@ NO_RUNS: Final[list[DebtRun]] = []
 """What all outputs share that nobody owes anything for."""
 
 
-class OutputDebt:
-    """`origin`, `messages`, `bytes_`: the run that is being written and not charged yet, counted up
-    by the output; `runs`: those charged, oldest first, `charged_bytes` together."""
-
-    __slots__ = ("bytes_", "charged_bytes", "is_listed", "line", "messages", "origin", "runs")
-
-    def __init__(self, line: "OutputLine") -> None:
-        self.line = line
-        self.is_listed = False
-        self.origin = NO_CAUSE
-        self.messages: i64 = 0
-        self.bytes_: i64 = 0
-        self.runs: list[DebtRun] = NO_RUNS
-        self.charged_bytes: i64 = 0
-
-    def begin(self, origin: Cause) -> None:
-        """The next delivery is caused by `origin`."""
-        self.charge()
-        self.origin = origin
-        if not self.is_listed:
-            self.is_listed = True
-            self.line.indebted.append(self)
-
-    def charge(self) -> None:
-        """Charge for the run that was being written."""
-        messages: i64 = self.messages
-        if messages == 0:
-            return
-        bytes_: i64 = self.bytes_
-        origin = self.origin
-        self.messages = 0
-        self.bytes_ = 0
-        self.charged_bytes += bytes_
-        if self.runs is NO_RUNS:
-            self.runs = []
-        self.runs.append(DebtRun(origin, messages, bytes_))
-        origin.charge(messages, bytes_)
-
-    def repay_down_to(self, waiting_bytes: i64) -> None:
-        """The socket has taken all but `waiting_bytes`."""
-        runs = self.runs
-        count: i64 = len(runs)
-        if waiting_bytes == 0:
-            self.runs = NO_RUNS
-            self.charged_bytes = 0
-        else:
-            left: i64 = self.charged_bytes
-            gone: i64 = 0
-            while gone < count and left - runs[gone].bytes_ >= waiting_bytes:
-                left -= runs[gone].bytes_
-                gone += 1
-            if gone == 0:
-                return
-            count = gone
-            self.charged_bytes = left
-            self.runs = runs[count:]
-        index: i64 = 0
-        while index < count:
-            run = runs[index]
-            run.origin.repay(run.messages, run.bytes_)
-            index += 1
-
-    def by_origin(self) -> dict[Cause, tuple[int, int]]:
-        """(messages, bytes) that wait for the socket, by who pays for them."""
-        sums: dict[Cause, tuple[int, int]] = {}
-        for run in self.runs:
-            messages, bytes_ = sums.get(run.origin, (0, 0))
-            sums[run.origin] = (messages + int(run.messages), bytes_ + int(run.bytes_))
-        return sums
-
-    def repay_all(self) -> None:
-        """Nothing more will be sent."""
-        self.messages = 0
-        self.bytes_ = 0
-        self.repay_down_to(0)
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Shell:
     """What a connection asks of whoever owns its socket. Nominal base."""
@@ -179,24 +102,33 @@ class Output:
     """Nominal base of the socket's writer and the simulator's. `owner`: whoever has to know of its
     marks, None once nobody has; `held_bytes`: sent to the shell and not yet taken by the
     socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES; `written_bytes`: content
-    written since the last send; `debt`: who pays for it; `is_full`: FULL_FACTOR times the
+    written since the last send; `is_full`: FULL_FACTOR times the
     high mark is reached, so nothing that makes more content (basic.get, basic.return) is
     begun, or `answers_max` by all but deliveries; `times`: how long the client waits for
-    answers."""
+    answers.
+
+    Who pays: `origin`, `run_messages`, `run_bytes`: of the run that is being written and not
+    charged yet; `is_indebted`: there may be one; `runs`: those charged, oldest first,
+    `charged_bytes` together."""
 
     __slots__ = (
         "answering",
         "answers_max",
-        "debt",
+        "charged_bytes",
         "held_bytes",
         "high_bytes",
         "is_dirty",
         "is_full",
         "is_idle",
+        "is_indebted",
         "is_open",
         "line",
+        "origin",
         "owner",
         "pieces",
+        "run_bytes",
+        "run_messages",
+        "runs",
         "takes_pieces",
         "times",
         "unsent",
@@ -210,18 +142,24 @@ class Output:
         self.high_bytes: i64 = high_bytes
         self.answers_max: i64 = max(SOCKET_ANSWERS_BYTES.default, high_bytes * FULL_FACTOR)
         self.held_bytes: i64 = 0
-        self.is_idle = False
-        self.is_dirty = False
         self.written_bytes: i64 = 0
-        self.is_open = True
-        self.is_full = False
         self.owner: OutputOwner | None = None
-        self.debt = OutputDebt(line)
+        self.origin = NO_CAUSE
+        self.run_messages: i64 = 0
+        self.run_bytes: i64 = 0
+        self.runs: list[DebtRun] = NO_RUNS
+        self.charged_bytes: i64 = 0
         self.unsent: list[Unsent] = NONE_UNSENT
         self.answering: list[Answering] = NONE_ANSWERING
         self.pieces: list[bytes] = NO_PIECES
-        self.takes_pieces = False
         self.times = AnswerTimes(None)
+        # Side by side, because each takes a byte and no place of its own.
+        self.takes_pieces = False
+        self.is_idle = False
+        self.is_dirty = False
+        self.is_open = True
+        self.is_full = False
+        self.is_indebted = False
 
     def mark(self) -> None:
         """Something was written: send it at the end of this turn of the loop."""
@@ -252,11 +190,10 @@ class Output:
         """A delivery with `bytes_` of content is in the buffer: at the high mark no more follow
         before the next send, however many deliveries the consumers have left. `origin` is charged
         when `OutputLine.charge_all` is called, which is before it is repaid for the delivery."""
-        debt = self.debt
-        if origin is not debt.origin:
-            debt.begin(origin)
-        debt.messages += 1
-        debt.bytes_ += bytes_
+        if origin is not self.origin:
+            self._begin_run(origin)
+        self.run_messages += 1
+        self.run_bytes += bytes_
         written: i64 = self.written_bytes + bytes_
         self.written_bytes = written
         if self.is_open and self.held_bytes + written >= self.high_bytes:
@@ -265,14 +202,68 @@ class Output:
     def note_answered(self, origin: Cause, bytes_: i64) -> None:
         """An answer with `bytes_` of content is in the buffer, and `origin` is charged for it."""
         self.mark()
-        debt = self.debt
-        debt.begin(origin)
-        debt.messages += 1
-        debt.bytes_ += bytes_
-        debt.charge()
+        self._begin_run(origin)
+        self.run_messages += 1
+        self.run_bytes += bytes_
+        self.charge()
         self.written_bytes += bytes_
         if self.held_bytes + self.written_bytes >= self.high_bytes * FULL_FACTOR:
             self._set_full(True)
+
+    def _begin_run(self, origin: Cause) -> None:
+        """The next delivery is caused by `origin`."""
+        self.charge()
+        self.origin = origin
+        if not self.is_indebted:
+            self.is_indebted = True
+            self.line.indebted.append(self)
+
+    def charge(self) -> None:
+        """Charge for the run that was being written."""
+        messages: i64 = self.run_messages
+        if messages == 0:
+            return
+        bytes_: i64 = self.run_bytes
+        origin = self.origin
+        self.run_messages = 0
+        self.run_bytes = 0
+        self.charged_bytes += bytes_
+        if self.runs is NO_RUNS:
+            self.runs = []
+        self.runs.append(DebtRun(origin, messages, bytes_))
+        origin.charge(messages, bytes_)
+
+    def repay_down_to(self, waiting_bytes: i64) -> None:
+        """The socket has taken all but `waiting_bytes`."""
+        runs = self.runs
+        count: i64 = len(runs)
+        if waiting_bytes == 0:
+            self.runs = NO_RUNS
+            self.charged_bytes = 0
+        else:
+            left: i64 = self.charged_bytes
+            gone: i64 = 0
+            while gone < count and left - runs[gone].bytes_ >= waiting_bytes:
+                left -= runs[gone].bytes_
+                gone += 1
+            if gone == 0:
+                return
+            count = gone
+            self.charged_bytes = left
+            self.runs = runs[count:]
+        index: i64 = 0
+        while index < count:
+            run = runs[index]
+            run.origin.repay(run.messages, run.bytes_)
+            index += 1
+
+    def debt_by_origin(self) -> dict[Cause, tuple[int, int]]:
+        """(messages, bytes) that wait for the socket, by who pays for them."""
+        sums: dict[Cause, tuple[int, int]] = {}
+        for run in self.runs:
+            messages, bytes_ = sums.get(run.origin, (0, 0))
+            sums[run.origin] = (messages + int(run.messages), bytes_ + int(run.bytes_))
+        return sums
 
     def note_unsent(self, unsent: Unsent) -> None:
         """`unsent` has a delivery in the buffer."""
@@ -305,8 +296,8 @@ class Output:
 
     def settle(self) -> None:
         """Tell the connection what the last send changed, and repay who paid for what was sent."""
-        if self.debt.runs:
-            self.debt.repay_down_to(self.held_bytes + self.written_bytes)
+        if self.runs:
+            self.repay_down_to(self.held_bytes + self.written_bytes)
         if self.held_bytes > 0:
             self._note_stuck()
         elif self.unsent:
@@ -323,7 +314,7 @@ class Output:
         is_open = self.held_bytes < self.high_bytes
         if is_open != self.is_open:
             self._set_open(is_open)
-        if not self.is_full and self.held_bytes - self.debt.charged_bytes >= self.answers_max:
+        if not self.is_full and self.held_bytes - self.charged_bytes >= self.answers_max:
             self._set_full(True)
         if self.is_full and self.held_bytes < self.high_bytes * FULL_FACTOR:
             self._set_full(False)
@@ -352,7 +343,9 @@ class Output:
     def close(self) -> None:
         """Nothing more will be sent. What is kept of a closed connection until the garbage
         collector finds it (it is a cycle of objects) must not be large: the buffer goes at once."""
-        self.debt.repay_all()
+        self.run_messages = 0
+        self.run_bytes = 0
+        self.repay_down_to(0)
         self.unsent = NONE_UNSENT
         for answering in self.answering:
             answering.is_listed = False
@@ -363,7 +356,7 @@ class Output:
 
 
 class OutputLine:
-    """The outputs with something to send this turn; owner: the scheduler. indebted: debts of those
+    """The outputs with something to send this turn; owner: the scheduler. indebted: those
     with deliveries that no cause was charged for yet; delivered_bytes: of content, handed to
     sockets so far."""
 
@@ -372,17 +365,17 @@ class OutputLine:
     def __init__(self) -> None:
         self.delivered_bytes: i64 = 0
         self.dirty: list[Output] = []
-        self.indebted: list[OutputDebt] = []
+        self.indebted: list[Output] = []
 
     def charge_all(self) -> None:
         """Charge for everything written until now."""
         indebted = self.indebted
         if indebted:
             self.indebted = []
-            for debt in indebted:
-                debt.is_listed = False
-                debt.charge()
-                debt.origin = NO_CAUSE
+            for output in indebted:
+                output.is_indebted = False
+                output.charge()
+                output.origin = NO_CAUSE
 
     def flush_all(self) -> None:
         """Send everything: deliveries before confirms, so that of a publisher and a consumer who

@@ -82,12 +82,12 @@ def queue_loads(queue: QueueActor, numbers: dict[str, float]) -> None:
 
 def output_loads(connection: Connection, numbers: dict[str, float]) -> None:
     """Who pays for what the connection's socket has not taken: `owed:` bytes by account."""
-    owed = connection.output.debt
-    if owed.runs:
+    output = connection.output
+    if output.runs:
         _add_largest(
             numbers,
             OWED,
-            {origin.name: bytes_ for origin, (_, bytes_) in owed.by_origin().items()},
+            {origin.name: bytes_ for origin, (_, bytes_) in output.debt_by_origin().items()},
         )
 
 

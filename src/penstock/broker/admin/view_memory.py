@@ -8,7 +8,7 @@ such.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 
 from penstock.broker.admin.view_queues import has_groups, sharers
 from penstock.broker.channel.channel import Channel
@@ -27,7 +27,7 @@ SHAPES_MAX: Final = 256
 """Shapes of stamps that are known at once; with another one they are all forgotten."""
 
 Stamp = tuple[object, ...]
-"""Moments, and behind them a shape: a tuple of everything else, which thousands of idle connections
+"""A moment, and behind it a shape: a tuple of everything else, which thousands of idle connections
 have in common and keep once."""
 
 
@@ -38,8 +38,9 @@ class ViewMemory:
     __slots__ = ("_before", "_now", "_shapes", "made", "reused")
 
     def __init__(self) -> None:
-        self._before: dict[str, tuple[Stamp, tuple[ActorSnapshot, ...]]] = {}
-        self._now: dict[str, tuple[Stamp, tuple[ActorSnapshot, ...]]] = {}
+        # The stamp, and behind it the snapshots: one tuple for thousands of actors each.
+        self._before: dict[str, tuple[object, ...]] = {}
+        self._now: dict[str, tuple[object, ...]] = {}
         self._shapes: dict[object, object] = {}
         self.made = 0
         self.reused = 0
@@ -60,11 +61,12 @@ class ViewMemory:
         # Taken out, so that what does not hold any more goes with its actor's step, and not all at
         # once with the next round.
         kept = self._before.pop(identity, None)
-        if kept is None or stamp is None or kept[0] != stamp:
+        if kept is None or stamp is None or kept[: len(stamp)] != stamp:
             return None
         self._now[identity] = kept
-        self.reused += len(kept[1])
-        return kept[1]
+        snapshots = cast(tuple[ActorSnapshot, ...], kept[len(stamp) :])
+        self.reused += len(snapshots)
+        return snapshots
 
     def keep(
         self, identity: str, stamp: Stamp | None, snapshots: tuple[ActorSnapshot, ...]
@@ -74,9 +76,9 @@ class ViewMemory:
         if stamp is not None and not any(_is_moving(one) for one in snapshots):
             if len(self._shapes) >= SHAPES_MAX:
                 self._shapes.clear()
-            *moments, shape = stamp
-            stamp = (*moments, self._shapes.setdefault(shape, shape))
-            self._now[identity] = (stamp, snapshots)
+            moment, shape = stamp
+            shape = self._shapes.setdefault(shape, shape)
+            self._now[identity] = (moment, shape, *snapshots)
 
 
 def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
@@ -88,13 +90,14 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
         or not connection.gate.is_open
         or connection.is_held()
         or len(channels) > PARTS_MAX
-        or connection.output.debt.runs
+        or connection.output.runs
         or connection.output.times.is_waiting()
     ):
         return None
     account = connection.account
     # A page with limits of its own shows them, and they may change.
-    moments: list[object] = [connection.time.rests_since()]
+    # Of all of them one sum: none of these moments ever goes back.
+    rested_ns = connection.time.rests_since()
     shape: list[object] = [
         connection.state(now_ns),
         connection.receive_count,
@@ -109,8 +112,8 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
     for channel in channels.values():
         if not _add_channel(shape, channel, now_ns):
             return None
-        moments.append(channel.time.rests_since())
-    return (*moments, tuple(shape))
+        rested_ns += channel.time.rests_since()
+    return rested_ns, tuple(shape)
 
 
 def _add_channel(shape: list[object], channel: Channel, now_ns: int) -> bool:

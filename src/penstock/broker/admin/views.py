@@ -105,11 +105,16 @@ def _pages(broker: Broker, sums: PageSums) -> Iterator[ActorSnapshot | None]:
     yield _node(broker, sums.whole(broker.node_account, vhosts))
 
 
-def _with_channels(broker: Broker, connection: Connection) -> Iterator[ActorSnapshot]:
-    yield _connection(broker, connection)
+def _with_channels(
+    broker: Broker, connection: Connection, now_ns: int | None = None
+) -> Iterator[ActorSnapshot]:
+    """now_ns: of all of them, where they are made in one go; None where the broker may work in
+    between."""
+    clock = broker.clock
+    yield _connection(broker, connection, now_ns or clock.monotonic_ns())
     for channel in list(connection.channels.values()):
         if channel.is_alive:
-            yield _channel(broker, channel)
+            yield _channel(broker, channel, now_ns or clock.monotonic_ns())
 
 
 def _remembered(
@@ -119,7 +124,7 @@ def _remembered(
     known = memory.recall(connection.identity, connection_stamp(connection, now_ns))
     if known is not None:
         return known
-    made = tuple(_with_channels(broker, connection))
+    made = tuple(_with_channels(broker, connection, now_ns))
     memory.keep(connection.identity, connection_stamp(connection, now_ns), made)
     return made
 
@@ -213,8 +218,7 @@ def _level(broker: Broker, resource: str) -> dict[str, float]:
     }
 
 
-def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
-    now_ns = broker.clock.monotonic_ns()
+def _connection(broker: Broker, connection: Connection, now_ns: int) -> ActorSnapshot:
     negotiator = broker.negotiators.get(connection.name)
     published = 0
     confirmed = 0
@@ -260,7 +264,7 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
             credit_loads(numbers, channel.upstream)
         parked_loads(channel, now_ns, numbers, labels)
     output_loads(connection, numbers)
-    is_alike = not connection.lot.lines and not connection.output.debt.runs
+    is_alike = not connection.lot.lines and not connection.output.runs
     answer_loads(connection.output.times, now_ns, numbers)
     return ActorSnapshot(
         connection.identity,
@@ -306,8 +310,7 @@ def _account(broker: Broker, account: Account, total: Sum) -> ActorSnapshot:
     )
 
 
-def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
-    now_ns = broker.clock.monotonic_ns()
+def _channel(broker: Broker, channel: Channel, now_ns: int) -> ActorSnapshot:
     publisher = channel.publisher
     labels: dict[str, str] = {}
     queues = [] if publisher is None else [lane.receiver for lane in publisher.lanes.values()]

@@ -32,7 +32,6 @@ from penstock.broker.actors.deliver import (
 from penstock.broker.actors.lane import Lane, LaneReceiver
 from penstock.broker.actors.output import Output
 from penstock.broker.channel.content_rules import PropertyRules
-from penstock.broker.channel.first_cause import FirstCauses
 from penstock.broker.channel.inbox import Inbox
 from penstock.broker.channel.parking import Parking
 from penstock.broker.channel.parking_lot import ParkingLot
@@ -40,11 +39,10 @@ from penstock.broker.channel.publish import Publisher
 from penstock.broker.channel.settling import GIVE_BACK, Settling, settled_at_once, unknown_tag
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Transaction
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.vhost.rights import Rights
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
-from penstock.flow.gate import NOBODY
+from penstock.flow.gate import NOBODY, Gate
 from penstock.protocol.content import EVENT_ACK, EVENT_METHOD, Event, Message
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable
@@ -97,6 +95,10 @@ class ChannelHost(Actor):
 
     def stop_behind_parked(self, channel: "Channel") -> bool:
         """Whether an alarm or a rate limit holds publishes of `channel`; if so, read no more."""
+        raise NotImplementedError
+
+    def hop_opened(self, channel: "Channel", gate: Gate) -> None:
+        """`channel` takes publishes again."""
         raise NotImplementedError
 
     def channel_failed(self, channel: "Channel", fault: ChannelFault) -> None:
@@ -252,7 +254,7 @@ class Channel(LaneReceiver):
         output: Output,
         verbs: Verbs,
         vhost: VirtualHost,
-        rights: Rights,
+        rules: PropertyRules,
         account: Account,
         strategy: Strategy,
         lot: ParkingLot,
@@ -300,12 +302,28 @@ class Channel(LaneReceiver):
             strategy,
             is_parking,
             self.parking,
-            PropertyRules(rights, frame_bytes_max),
+            rules,
             output,
             self.answering,
             self.times,
         )
-        self.publisher.causes = FirstCauses(self.table)
+        self.publisher.caused_by = self.table
+
+    # -- gates: its own, and that of the hop that leads to it ------------------------------------
+
+    def gate_closed(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        if gate is self.gate:
+            super().gate_closed(gate, peer, reason, now_ns)
+
+    def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        if gate is self.gate:
+            super().gate_opened(gate, peer, reason, now_ns)
+        else:
+            self.host.hop_opened(self, gate)
+
+    def grant_deferred(self, gate: Gate, sender: str, messages: int) -> None:
+        if gate is self.gate:
+            super().grant_deferred(gate, sender, messages)
 
     # -- inbox -----------------------------------------------------------------------------------
 

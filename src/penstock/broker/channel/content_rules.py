@@ -44,8 +44,9 @@ def headers_of(message: Message) -> Table:
 
 
 class PropertyRules:
-    """What one channel looks at in the properties of its publishes. reply_queue: name of its
-    direct reply-to queue, "" for none; rights: who publishes, and what he may."""
+    """What a channel looks at in the properties of its publishes; those of one session share it.
+    reply_queue: name of its direct reply-to queue, "" for none: who has one shares with nobody;
+    rights: who publishes, and what he may."""
 
     __slots__ = ("frame_bytes_max", "reply_queue", "rights")
 

@@ -24,31 +24,20 @@ HEADER_AT: Final = 21
 """Of a message's frames: where the values of its properties may begin."""
 
 
-class FirstCauses:
-    """table: unanswered deliveries of the channel, None for a channel that never has any."""
-
-    __slots__ = ("table",)
-
-    def __init__(self, table: UnackedTable | None) -> None:
-        self.table = table
-
-    def look_at(self, message: Message, lanes: list[Lane]) -> None:
-        """Let `message`, which has headers and goes to `lanes`, be paid by the cause of the
-        delivery that it names. Raises: ConnectionFault 502 when the headers cannot be read."""
-        table = self.table
-        if table is None or table.count == 0:
-            return
-        end: i64 = message.header_bytes + 7
-        if message.raw.find(CAUSE_BYTES, HEADER_AT, int(end)) < 0:
-            return
-        tag = headers_of(message).get(CAUSE)
-        if not isinstance(tag, int) or isinstance(tag, bool) or not 0 < tag < 1 << 62:
-            return
-        delivery = table.find(tag)
-        if delivery is not None and isinstance(delivery.message.origin, Account):
-            message.origin = delivery.message.origin
-            for lane in lanes:
-                lane.has_foreign = True
-
-
-NO_CAUSES: Final = FirstCauses(None)
+def pay_by_cause(table: UnackedTable | None, message: Message, lanes: list[Lane]) -> None:
+    """Let `message`, which has headers and goes to `lanes`, be paid by the cause of the delivery
+    that it names. table: unanswered deliveries of the channel, None for a channel that never has
+    any. Raises: ConnectionFault 502 when the headers cannot be read."""
+    if table is None or table.count == 0:
+        return
+    end: i64 = message.header_bytes + 7
+    if message.raw.find(CAUSE_BYTES, HEADER_AT, int(end)) < 0:
+        return
+    tag = headers_of(message).get(CAUSE)
+    if not isinstance(tag, int) or isinstance(tag, bool) or not 0 < tag < 1 << 62:
+        return
+    delivery = table.find(tag)
+    if delivery is not None and isinstance(delivery.message.origin, Account):
+        message.origin = delivery.message.origin
+        for lane in lanes:
+            lane.has_foreign = True

@@ -52,8 +52,8 @@ class Looks:
 
     __slots__ = ("added", "at")
 
-    def __init__(self) -> None:
-        self.added: i64 = 0
+    def __init__(self, added: i64) -> None:
+        self.added: i64 = added
         self.at: i64 = NO_LOOK
 
     def again(self) -> None:

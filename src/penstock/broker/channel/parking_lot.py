@@ -32,8 +32,8 @@ class ParkingLot:
 
     account: pays for it; host: its connection, None once that has ended; books: of the
     connection, None until something waited; node: the room it shares; bytes: parked in memory;
-    messages: parked there and on the disk; disk_bytes: of its files; looks: when its lines are
-    looked through; spill: brings publishes to the disk and back, None until there were any;
+    messages: parked there and on the disk; disk_bytes: of its files; spill: brings
+    publishes to the disk and back, None until there were any;
     lines: of all its channels, by lane; is_shared: the connection has confirms, consumers, a
     second queue it publishes to, or a second channel, or had; waiting: channels that stand
     behind a publish without room; full_action: STOP, NACK or CLOSE, where no policy
@@ -49,7 +49,6 @@ class ParkingLot:
         "host",
         "is_shared",
         "lines",
-        "looks",
         "messages",
         "node",
         "spill",
@@ -67,7 +66,6 @@ class ParkingLot:
         self.books: BlockLedger | None = None
         self.node = node
         self.bytes: i64 = 0
-        self.looks = Looks()
         self.messages: i64 = 0
         self.disk_bytes: i64 = 0
         self.spill: LotSpill | None = None
@@ -116,7 +114,8 @@ class ParkingLot:
         """So much is parked in memory from now on."""
         self.messages += messages
         self.bytes += bytes_
-        self.looks.added += bytes_
+        if self.spill is not None:
+            self.spill.looks.added += bytes_
         self.node.bytes += bytes_
         self.account.park(messages, bytes_)
 
@@ -136,7 +135,8 @@ class ParkingLot:
         """It is gone."""
         self.disk_bytes -= bytes_
         self.account.unspill(bytes_)
-        self.looks.again()
+        if self.spill is not None:
+            self.spill.looks.again()
         self.wake()
         self.node.wake_all()
 
@@ -203,16 +203,27 @@ class ParkingLot:
 class LotSpill(JobClient):
     """Writes one file of a lot at a time, and reads one piece of each line.
 
-    job, file, pieces: the write under way; reading: by job; starving: lines that have nothing in
-    front, and no room to read it; failing_since_ns: monotonic, since when reads fail, NO_FAILURE
-    while they do not.
+    looks: when the lines are looked through; job, file, pieces: the write under way; reading: by
+    job; starving: lines that have nothing in front, and no room to read it; failing_since_ns:
+    monotonic, since when reads fail, NO_FAILURE while they do not.
     """
 
-    __slots__ = ("disk", "failing_since_ns", "file", "job", "lot", "pieces", "reading", "starving")
+    __slots__ = (
+        "disk",
+        "failing_since_ns",
+        "file",
+        "job",
+        "looks",
+        "lot",
+        "pieces",
+        "reading",
+        "starving",
+    )
 
     def __init__(self, lot: ParkingLot, disk: ParkingDisk) -> None:
         self.lot = lot
         self.disk = disk
+        self.looks = Looks(lot.bytes)
         self.job: WriteParked | None = None
         self.file: ParkedFile | None = None
         self.pieces: list[ParkedPiece] = []
@@ -244,7 +255,7 @@ class LotSpill(JobClient):
         count: i64 = len(lot.lines)
         if self.job is not None or count == 0 or room * WORTH_SHARE < disk.write_bytes:
             return
-        if not lot.looks.is_due(is_full, lot.bytes, disk.write_bytes):
+        if not self.looks.is_due(is_full, lot.bytes, disk.write_bytes):
             return
         unit: i64 = self.unit_bytes()
         least: i64 = lot.bytes // (2 * count)
@@ -272,7 +283,7 @@ class LotSpill(JobClient):
             line.close_up()
             if left <= 0:
                 break
-        lot.looks.done(left <= 0)
+        self.looks.done(left <= 0)
         if pieces:
             self.job, self.file, self.pieces = job, file, pieces
             lot.charge_disk(file.size)
@@ -305,7 +316,7 @@ class LotSpill(JobClient):
 
     def _again(self) -> None:
         """The disk may work by now."""
-        self.lot.looks.again()
+        self.looks.again()
         self.lot.spill_some()
         for line in list(self.lot.lines.values()):
             self.ahead(line)

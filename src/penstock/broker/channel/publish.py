@@ -26,7 +26,7 @@ from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.actors.output import Output
 from penstock.broker.actors.whole_publishes import WholePublishes
 from penstock.broker.channel.content_rules import PropertyRules
-from penstock.broker.channel.first_cause import NO_CAUSES
+from penstock.broker.channel.first_cause import pay_by_cause
 from penstock.broker.channel.full_actions import CLOSE, NACK, STOP
 from penstock.broker.channel.parked_line import PARKED_OVERHEAD_BYTES, ParkedLine, parked_size
 from penstock.broker.channel.parking import Parking
@@ -56,6 +56,7 @@ from penstock.protocol.property_lookup import (
 )
 from penstock.protocol.values import Table
 from penstock.queues.policy_keys import FULL_ACTIONS, PARKED_FULL
+from penstock.queues.unacked import UnackedTable
 from penstock.routing.exchange import Exchange
 from penstock.routing.search import MATCHED_AT_ONCE, WORK_OF_ONE, Search
 from penstock.telemetry.answer_times import AnswerTimes
@@ -126,9 +127,9 @@ class Publisher(Answerable):
     """One channel's publishing side.
 
     channel: whose turns these are; parking: what waits, its lines are filled and emptied here;
-    causes: finds who pays for a publish that a delivery has caused; is_sharing: it has had a
-    publish for several queues; is_waiting: the next publish has no place; work: done for routes and
-    copies and not yet counted, WORK_OF_ONE for what an ordinary publish takes; forced: publishes
+    caused_by: unanswered deliveries, None for a channel that never has any; is_sharing: it has had
+    a publish for several queues; is_waiting: the next publish has no place; work: done for routes
+    and copies and not yet counted, WORK_OF_ONE for what an ordinary publish takes; forced: those
     that went past a closed hop because a forced one stood behind them; give_back: writes a
     basic.return; reference: of a forwarded client's channel, else b""; unheard: its confirms when
     the channel has ended; answering, times: where confirms are written, and counted; spread: the
@@ -142,7 +143,7 @@ class Publisher(Answerable):
         "actors",
         "answering",
         "cache",
-        "causes",
+        "caused_by",
         "channel",
         "confirms",
         "forced",
@@ -199,7 +200,7 @@ class Publisher(Answerable):
         self.last_route: Route | None = None
         self.lanes: dict[str, Lane] = NO_LANES
         self.actors: dict[str, QueueActor] = NO_ACTORS
-        self.causes = NO_CAUSES
+        self.caused_by: UnackedTable | None = None
         self.spread: Spread | None = None
         self.way: Way | None = None
         self.wires: i64 = 0
@@ -524,7 +525,7 @@ class Publisher(Answerable):
         if route.needs_headers:
             self.vhost.router.settle()
         if (flags & FLAG_HEADERS) != 0:
-            self.causes.look_at(message, lanes)
+            pay_by_cause(self.caused_by, message, lanes)
         confirms = self.confirms
         if confirms is not None:
             message.sequence = i32(confirms.begin())
@@ -879,7 +880,7 @@ class Publisher(Answerable):
     def let_go(self) -> None:
         """The channel has ended and nothing is left to do: nothing leads back to it."""
         self.is_waiting = False
-        self.causes = NO_CAUSES
+        self.caused_by = None
         del self.channel
 
 

@@ -72,6 +72,10 @@ NO_FLOWS: dict[int, tuple[Channel, ClientFlow]] = {}
 """What all connections share whose clients get no channel.flow."""
 
 
+QUIET = BlockedNotice()
+"""The notice of all connections whose clients were never told connection.blocked."""
+
+
 def wants_channel_flow(mode: str, capabilities: frozenset[str], properties: Table) -> bool:
     """Whether a client gets channel.flow from us. mode: one of FLOW_MODES; capabilities: those it
     has set to true; properties: its client-properties."""
@@ -205,7 +209,7 @@ class ClientNotifier(Notifier):
             rules.mode, capabilities, properties
         )
         self.flows: dict[int, tuple[Channel, ClientFlow]] = NO_FLOWS
-        self.notice = BlockedNotice()
+        self.notice = QUIET
         self.violation: tuple[str, str, int] | None = None
         self.violator = 0
         self.is_logged = False
@@ -227,6 +231,8 @@ class ClientNotifier(Notifier):
         self._unblocked(ALARM)
 
     def _blocked(self, cause: str, reason: str) -> None:
+        if self.notice is QUIET:
+            self.notice = BlockedNotice()
         if self.notice.add(cause) and self.knows_blocked:
             self._send(0, m.ConnectionBlocked(_short(reason)))
 

@@ -157,7 +157,7 @@ class ConnectionAnswering(LotHost):
 class Connection(ChannelHost):
     """One connection of a client.
 
-    name: unique, readable; phase: one of PHASE_*; verbs: its cold side; cold: what that keeps
+    name: unique, readable; phase: one of PHASE_*; verbs: its cold side
     channels: open ones by number; last_channel: of the publish that came last; parser, output: the
     two directions; is_deaf: a second fault has come, nothing is looked at any more; first: whose
     consumers are asked first when the output has room again, another channel's each time
@@ -174,7 +174,6 @@ class Connection(ChannelHost):
         "answering",
         "blocked_by",
         "channels",
-        "cold",
         "first",
         "frame_bytes_max",
         "is_deaf",
@@ -208,25 +207,24 @@ class Connection(ChannelHost):
         parser: FrameParser,
         output: Output,
         shell: Shell,
-        cold: object,
         line: Line,
     ) -> None:
         super().__init__("conn:" + name, line)
+        self.is_parking = is_parking
+        self.is_deaf = False
+        self.is_told_blocked = False
         self.name = name
         self.verbs = verbs
         self.strategy = strategy
-        self.is_parking = is_parking
         self.parser = parser
         self.output = output
         self.shell = shell
-        self.cold = cold
         self.account = Account(self.identity, parent, self.gate, 0)
         self.channels: dict[int, Channel] = {}
         self.last_channel: Channel | None = None
         self.receive_count: i64 = 0
         self.phase: i64 = PHASE_HEADER
         self.frame_bytes_max: i64 = 0
-        self.is_deaf = False
         self.first: i64 = 0
         self.answering = ConnectionAnswering(self)
         self.lot = ParkingLot(self.account, node_parking, self.answering)
@@ -234,7 +232,6 @@ class Connection(ChannelHost):
         self.stop = ReadingStop(self.gate)
         self.alarms: dict[str, str] = NO_ALARMS
         self.alarm_action = ACTION_BLOCK
-        self.is_told_blocked = False
         self.blocked_by = ""
         self.rated: RateHold | None = None
         self.notifier = Notifier()

@@ -160,7 +160,8 @@ class Consuming:
             self.session.vhost, name, False, True, self.session.owner, {}
         )
         self.session.vhost.add_queue(actor)
-        rules.reply_queue = name
+        publisher.rules = PropertyRules(rules.rights, rules.frame_bytes_max)
+        publisher.rules.reply_queue = name
         return actor
 
     def cancel(self, channel: Channel, q: m.BasicCancel) -> m.Method | None:

@@ -13,13 +13,13 @@ from penstock.base.limits import EARLY_METHODS, HANDOVER_BYTES
 from penstock.broker.actors.lane import NOBODY_ASKS, Lane
 from penstock.broker.actors.output import Shell
 from penstock.broker.channel.channel import Channel
+from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.connection.broadcast_notifier import BroadcastNotifier
 from penstock.broker.connection.client_notifier import (
     FLOW_CAPABILITIES,
     ClientNotifier,
 )
 from penstock.broker.connection.connection import Connection, ConnectionVerbs
-from penstock.broker.connection.hop_opened import HopOpened
 from penstock.broker.connection.notifier import Notifier
 from penstock.broker.connection.phases import (
     ENDS,
@@ -91,6 +91,8 @@ NOT_TUNED = Tuning(0, 0, 0)
 TUNINGS_MAX = 256
 _TUNINGS: dict[Tuning, Tuning] = {}
 """Each tuning once. Bound: TUNINGS_MAX, above which all are forgotten."""
+AGREED = Handshake(HandshakeStage.OPEN)
+"""Of all open connections: nothing leads on from there."""
 NO_PROPERTIES: Table = {}
 """Of all clients that say nothing about themselves."""
 
@@ -104,12 +106,12 @@ def shared_tuning(tuning: Tuning) -> Tuning:
 
 class Negotiator(ConnectionVerbs):
     """One connection's cold side. `peer_host`: the address it comes from, without port;
-    `tls_peer`: what is known by its TLS, None without; `offered`: the ways to log in; `is_known`:
-    it has logged in; `delay`: until it is told that it has not, None before that;
-    `is_checking`: its password or token, and `deferred` is what it says meanwhile; `token`: with
-    which it has logged in, None for a password; `is_handed`: another process has taken it that far;
-    `session`: set once the connection is open; `heartbeat`: once it is tuned; `since_ns`: when the
-    peer connected, or when closing began: both have to come to an end (limits.HANDSHAKE_MS)."""
+    `tls_peer`: what is known by its TLS, None without; `is_known`: it has logged in; `delay`: until
+    it is told that it has not, None before that; `is_checking`: its password or token, and
+    `deferred` is what it says meanwhile; `token`: with which it has logged in, None for a password;
+    `is_handed`: another process has taken it that far; `verbs`: set once the connection is open;
+    `heartbeat`: once it is tuned; `since_ns`: when the peer connected, or when closing began: both
+    have to come to an end (limits.HANDSHAKE_MS)."""
 
     __slots__ = (
         "capabilities",
@@ -125,12 +127,8 @@ class Negotiator(ConnectionVerbs):
         "is_handed",
         "is_known",
         "mechanism",
-        "offered",
         "peer",
         "peer_host",
-        "response",
-        "seen_input_bytes",
-        "session",
         "since_ns",
         "tls_peer",
         "token",
@@ -156,27 +154,33 @@ class Negotiator(ConnectionVerbs):
         self.token: TokenSession | None = None
         host.guessing.arrived(peer_host)
         self.tls_peer = tls_peer
-        has_certificate = tls_peer is not None and tls_peer.user != ""
-        self.offered = (*MECHANISMS, EXTERNAL) if has_certificate else MECHANISMS
         self.handshake = Handshake()
         self.mechanism = ""
-        self.response = b""
         self.credentials: Credentials | None = None
         self.client_properties: Table = NO_PROPERTIES
         self.capabilities: frozenset[str] = frozenset()
         self.tuning = NOT_TUNED
         self.heartbeat: Heartbeat | None = None
-        self.session: Session | None = None
         self.verbs: ChannelVerbs | None = None
         self.close_reason = ""
         self.delay: Timer | None = None
-        self.seen_input_bytes = 0
         self.since_ns = now_ns
 
     @property
     def is_operator(self) -> bool:
         """Whether it came over the control socket."""
         return self.tls_peer is not None and self.tls_peer.is_operator
+
+    @property
+    def session(self) -> Session | None:
+        """What the connection may work with, None until it is open."""
+        return None if self.verbs is None else self.verbs.session
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The ways to log in."""
+        has_certificate = self.tls_peer is not None and self.tls_peer.user != ""
+        return (*MECHANISMS, EXTERNAL) if has_certificate else MECHANISMS
 
     def shown(self) -> str:
         """Its address and what its client calls itself, as commands show them."""
@@ -247,17 +251,17 @@ class Negotiator(ConnectionVerbs):
         if isinstance(method, m.ConnectionStartOk):
             # Thousands of clients send the same one.
             self.mechanism = intern(method.mechanism)
-            self.response = method.response
+            response = method.response
             self.client_properties = method.client_properties or NO_PROPERTIES
             # What is asked for nowhere is not kept for every connection.
             self.capabilities = shared(
                 CAPABILITIES_ASKED & client_capabilities(method.client_properties)
             )
-        elif isinstance(method, m.ConnectionSecureOk):
-            self.response = method.response
+        else:
+            assert isinstance(method, m.ConnectionSecureOk), "the table says so"
+            response = method.response
         certified = "" if self.tls_peer is None else self.tls_peer.user
-        credentials = parse(self.mechanism, self.response, self.offered, certified)
-        self.response = b""
+        credentials = parse(self.mechanism, response, self.offered, certified)
         if credentials.is_certified and self.is_operator:
             self._admit(connection, credentials)
             return
@@ -382,14 +386,7 @@ class Negotiator(ConnectionVerbs):
             self._note_refusal(credentials.user, name, fault)
             raise
         is_emulating = host.context.profile.name.startswith("rabbitmq-")
-        self.session = Session(
-            connection,
-            rights,
-            vhost,
-            host,
-            self.capabilities,
-            is_emulating,
-        )
+        session = Session(connection, rights, vhost, host, self.capabilities, is_emulating)
         properties = self.client_properties
         if host.context.profile.broadcasts_flow:
             connection.notifier = BroadcastNotifier(connection)
@@ -398,8 +395,9 @@ class Negotiator(ConnectionVerbs):
                 connection, host.notifier_rules, self.capabilities, properties, is_emulating
             )
         self.credentials = None
-        self.verbs = ChannelVerbs(self.session)
+        self.handshake = AGREED
         frame_max = self.tuning.frame_bytes_max or host.context.config.frame_bytes_max
+        self.verbs = ChannelVerbs(session, PropertyRules(rights, frame_max))
         connection.parser.frame_bytes_max = frame_max
         connection.frame_bytes_max = frame_max
         connection.move(ENTERED)
@@ -556,7 +554,7 @@ class Negotiator(ConnectionVerbs):
             connection.output,
             verbs,
             session.vhost,
-            session.rights,
+            verbs.rules,
             connection.account,
             connection.strategy,
             connection.lot,
@@ -569,7 +567,7 @@ class Negotiator(ConnectionVerbs):
         channel.cancel_notify = "consumer_cancel_notify" in session.capabilities
         gate = connection.gate
         if profile.is_parking:
-            gate = Gate(connection.identity, line.clock, HopOpened(connection, channel))
+            gate = Gate(connection.identity, line.clock, channel)
         lane = Lane(
             connection.identity,
             LAYER_CONNECTION,
@@ -661,7 +659,6 @@ class Negotiator(ConnectionVerbs):
         connection.notifier = NOBODY_TOLD
         connection.shell = NO_SHELL
         del connection.answering.connection
-        self.session = None
         self.verbs = None
         self.token = None
         self.delay = None

@@ -11,6 +11,7 @@ from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actors.actor import Errand
 from penstock.broker.actors.cleanup import BATCH
 from penstock.broker.channel.channel import Channel, Verbs
+from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.session.audit import note_method
 from penstock.broker.session.consume import Consuming
 from penstock.broker.session.declare import Declarations
@@ -61,15 +62,42 @@ class LastConsumers(Errand):
 
 
 class ChannelVerbs(Verbs):
-    """The verbs of every channel of one session."""
+    """The verbs of every channel of one session. rules: what these look at in the properties of
+    their publishes, but for those with a direct reply-to queue, which have rules of their own."""
 
-    __slots__ = ("consuming", "declarations", "requests", "session")
+    __slots__ = ("_consuming", "_declarations", "_requests", "rules", "session")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, rules: PropertyRules) -> None:
         self.session = session
-        self.declarations = Declarations(session)
-        self.consuming = Consuming(session, self.declarations)
-        self.requests = Requests(session, self.declarations)
+        self.rules = rules
+        # Each is made when it is needed first: most of thousands of connections only wait.
+        self._declarations: Declarations | None = None
+        self._consuming: Consuming | None = None
+        self._requests: Requests | None = None
+
+    @property
+    def declarations(self) -> Declarations:
+        """The verbs on topology."""
+        found = self._declarations
+        if found is None:
+            found = self._declarations = Declarations(self.session)
+        return found
+
+    @property
+    def consuming(self) -> Consuming:
+        """The verbs on consumers."""
+        found = self._consuming
+        if found is None:
+            found = self._consuming = Consuming(self.session, self.declarations)
+        return found
+
+    @property
+    def requests(self) -> Requests:
+        """Those beyond AMQP."""
+        found = self._requests
+        if found is None:
+            found = self._requests = Requests(self.session, self.declarations)
+        return found
 
     def perform(self, channel: Channel, event: Event) -> None:
         if event.kind == EVENT_ACK:
@@ -160,9 +188,12 @@ class ChannelVerbs(Verbs):
         """Consumers of a channel that ends go first, those of very many in turns; nothing is
         delivered to it again."""
         channel.sink.is_flow_active = False
-        self.session.host.cleanup.begin(LastConsumers(self.consuming, channel))
-        self.declarations.last_queue.pop(int(channel.number), None)
-        self.requests.release(int(channel.number))
+        if channel.consumers:
+            self.session.host.cleanup.begin(LastConsumers(self.consuming, channel))
+        if self._declarations is not None:
+            self._declarations.last_queue.pop(int(channel.number), None)
+        if self._requests is not None:
+            self._requests.release(int(channel.number))
 
 
 def _nothing(verbs: ChannelVerbs, channel: Channel, q: m.Method) -> None:

@@ -7,6 +7,7 @@ A limit set for one name while the broker runs wins over the configured patterns
 that matches is taken. A connection pays at its own meter, then its user's, then its vhost's.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
@@ -36,19 +37,14 @@ class RateLimit:
         return self.messages == 0 and self.bytes == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """An open connection with what limits of others it pays at."""
-
-    connection: Connection
-    user: str
-    vhost: str
-
-
 class Rates:
     """All limits. burst_ns: how much of a second's tokens may pass at once, of every limit."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(
+        self, context: Context, members: Callable[[], Iterable[tuple[Connection, str, str]]]
+    ) -> None:
+        """members: the open connections, with the user and the virtual host of each, at whose
+        limits they pay as well."""
         config = context.config
         self.clock = context.clock
         self.line = context.dues
@@ -60,7 +56,7 @@ class Rates:
             config.rate_connection_messages, config.rate_connection_bytes
         )
         self._named: dict[tuple[str, str], RateLimit] = {}
-        self._members: dict[str, Member] = {}
+        self._members = members
         self._meters: dict[tuple[str, str], Meter] = {}
 
     # -- limits ----------------------------------------------------------------------------------
@@ -121,13 +117,10 @@ class Rates:
 
     def opened(self, connection: Connection, user: str, vhost: str) -> None:
         """A connection is open: its publishes pay from now on."""
-        member = Member(connection, user, vhost)
-        self._members[connection.name] = member
-        self._equip(member)
+        self._equip(connection, user, vhost)
 
     def closed(self, connection: Connection) -> None:
         """A connection is gone. Users and vhosts keep theirs, or reconnecting would fill them."""
-        self._members.pop(connection.name, None)
         self._meters.pop(("connection", connection.name), None)
 
     def queue_made(self, actor: QueueActor) -> None:
@@ -161,12 +154,11 @@ class Rates:
                 for actor in vhost.queues.values():
                     self.queue_made(actor)
         else:
-            for member in list(self._members.values()):
-                self._equip(member)
+            for connection, user, name in list(self._members()):
+                self._equip(connection, user, name)
 
-    def _equip(self, member: Member) -> None:
-        connection = member.connection
-        wanted = (("connection", connection.name), ("user", member.user), ("vhost", member.vhost))
+    def _equip(self, connection: Connection, user: str, vhost: str) -> None:
+        wanted = (("connection", connection.name), ("user", user), ("vhost", vhost))
         meters = [self._meter(scope, name) for scope, name in wanted]
         found = [one for one in meters if one is not None]
         if found or connection.rated is not None:

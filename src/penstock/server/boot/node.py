@@ -418,8 +418,8 @@ class Node:
             return
         heartbeat = negotiator.heartbeat
         shell = _shell_of(connection)
-        if shell.received_bytes != negotiator.seen_input_bytes:
-            negotiator.seen_input_bytes = shell.received_bytes
+        if shell.received_bytes != shell.looked_bytes:
+            shell.looked_bytes = shell.received_bytes
             heartbeat.received(now_ns)
         if heartbeat.is_peer_dead(now_ns):
             self._cut(connection, "missed heartbeats from client")

@@ -35,13 +35,13 @@ class SocketOutput(Output):
         self, line: OutputLine, high_bytes: int, sock: socket.socket, tls: TlsSession | None
     ) -> None:
         super().__init__(line, high_bytes)
-        self.tls = tls
         self.takes_pieces = True
+        self.is_writing = False
+        self.is_closing = False
+        self.tls = tls
         self.sock = sock
         self.pending = NO_PIECES
         self.pending_at = 0
-        self.is_writing = False
-        self.is_closing = False
         self.sent_bytes = 0
         self.shell: SocketShell | None = None
 

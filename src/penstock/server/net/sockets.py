@@ -52,7 +52,8 @@ class SocketWatch(Watched):
 
 class SocketShell(Shell):
     """Owns one accepted socket until it is closed; `shells`: where it is listed until then;
-    `lingering`: who has the socket after that, if the peer may still write; `tls`: what its bytes
+    `lingering`: who has the socket after that, if the peer may still write; `looked_bytes`: of
+    `received_bytes`, when the heartbeat was looked at last; `tls`: what its bytes
     go through, None without TLS; `leaving`: the process that it goes to, and its record, None while
     it stays."""
 
@@ -63,6 +64,7 @@ class SocketShell(Shell):
         "is_reading",
         "leaving",
         "lingering",
+        "looked_bytes",
         "output",
         "poller",
         "received_bytes",
@@ -92,6 +94,7 @@ class SocketShell(Shell):
         self.is_reading = True
         self.leaving: tuple[int, bytes] | None = None
         self.received_bytes = 0
+        self.looked_bytes = 0
         self.output = SocketOutput(
             broker.scheduler.outputs, broker.config.socket_output_high_bytes, sock, tls
         )

@@ -315,9 +315,10 @@ class LedgerLaws:
             is_bounded = is_bounded and channel.escapes == 0 and channel.transaction is None
             for delivery in unanswered(channel):
                 unanswered_bytes += len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
-        owed = connection.output.debt
-        if owed.messages:
-            raise LawBroken(f"{connection.identity}: {owed.messages} deliveries are not charged")
+        owed = connection.output
+        if owed.run_messages:
+            count = int(owed.run_messages)
+            raise LawBroken(f"{connection.identity}: {count} deliveries are not charged")
         charged = 0
         for run in owed.runs:
             add(debts, run.origin, int(run.messages), int(run.bytes_))

@@ -4,7 +4,6 @@ from penstock.base.limits import SOCKET_ANSWERS_BYTES
 from penstock.base.wire import BytesWriter
 from penstock.broker.actors.output import (
     FULL_FACTOR,
-    OutputDebt,
     OutputLine,
     OutputOwner,
 )
@@ -113,13 +112,11 @@ def test_a_buffer_that_is_not_used_gives_its_memory_back() -> None:
     assert bytes(one.sent[-2:]) == b"xy"
 
 
-def write(owed: OutputDebt, origin: Account, sizes: list[int]) -> None:
-    """Deliveries as an output writes them."""
+def write(owed: PeerOutput, origin: Account, sizes: list[int]) -> None:
+    """Deliveries, which the socket has yet to take."""
     for size in sizes:
-        if origin is not owed.origin:
-            owed.begin(origin)
-        owed.messages += 1
-        owed.bytes_ += size
+        owed.writer.write(b"x" * size)
+        owed.note_delivered(origin, size)
 
 
 def page(name: str) -> Account:
@@ -128,7 +125,7 @@ def page(name: str) -> Account:
 
 def test_deliveries_of_one_cause_in_a_row_are_charged_once_and_together() -> None:
     line = OutputLine()
-    owed = OutputDebt(line)
+    owed = PeerOutput(line, 1000)
     p, q = page("conn:p"), page("conn:q")
     write(owed, p, [10, 20])
     assert p.debt_messages == 0, "within the turn nothing is charged yet"
@@ -141,15 +138,15 @@ def test_deliveries_of_one_cause_in_a_row_are_charged_once_and_together() -> Non
         ("conn:p", 1, 1),
     ]
     assert (p.debt_messages, p.debt_bytes, q.debt_bytes) == (3, 31, 5)
-    assert owed.by_origin() == {p: (3, 31), q: (1, 5)}
-    assert line.indebted == [] and not owed.is_listed
+    assert owed.debt_by_origin() == {p: (3, 31), q: (1, 5)}
+    assert line.indebted == [] and not owed.is_indebted
     line.charge_all()
     assert p.debt_messages == 3
 
 
 def test_a_run_is_repaid_when_what_came_after_it_is_all_that_can_wait() -> None:
     line = OutputLine()
-    owed = OutputDebt(line)
+    owed = PeerOutput(line, 1000)
     p = page("conn:p")
     for _ in range(4):
         write(owed, p, [10])
@@ -166,12 +163,12 @@ def test_a_run_is_repaid_when_what_came_after_it_is_all_that_can_wait() -> None:
 
 def test_the_end_of_a_socket_repays_everything() -> None:
     line = OutputLine()
-    owed = OutputDebt(line)
+    owed = PeerOutput(line, 1000)
     p = page("conn:p")
     write(owed, p, [10])
     line.charge_all()
     write(owed, p, [10])
-    owed.repay_all()
+    owed.close()
     assert p.owes_nothing()
     line.charge_all()
     assert p.owes_nothing(), "what was not charged yet is not charged any more"

@@ -12,7 +12,7 @@ from tests.unit.broker.peer import Bed, Peer
 
 WATCHED = (
     *("Channel", "Publisher", "Parking", "Inbox", "ChannelSink", "ChannelAnswering", "Gate"),
-    *("Lane", "LaneOpened", "UnackedTable", "PropertyRules", "FirstCauses", "AnswerTimes"),
+    *("Lane", "LaneOpened", "UnackedTable", "PropertyRules", "AnswerTimes"),
     *("Consumer", "TimeAccount", "BlockLedger"),
 )
 COUNT = 12
