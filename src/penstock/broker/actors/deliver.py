@@ -78,17 +78,18 @@ class ChannelSink(DeliverySink):
         writer.append(1 if redelivered else 0)
         writer.write(address.suffix)
         shown = consumer.queue.shown(message) if redelivered else message
-        number: i64 = i64(read_i16_be(shown.raw, 1)) & 0xFFFF
-        if number == self.number and len(shown.raw) <= self.frame_bytes_max:
-            if output.takes_pieces and len(shown.raw) >= PIECE_BYTES:
-                output.write_piece(shown.raw)
+        raw = shown.raw
+        number: i64 = i64(read_i16_be(raw, 1)) & 0xFFFF
+        if number == self.number and len(raw) <= self.frame_bytes_max:
+            if output.takes_pieces and len(raw) >= PIECE_BYTES:
+                output.write_piece(raw)
             else:
-                writer.write(shown.raw)
+                writer.write(raw)
         elif shown.sequence == FRAMED:
             if output.takes_pieces:
-                output.write_piece(shown.raw)
+                output.write_piece(raw)
             else:
-                writer.write(shown.raw)
+                writer.write(raw)
         else:
             write_content(writer, shown, self.number, self.frame_bytes_max)
         output.note_delivered(message.origin, len(message.raw))

@@ -271,10 +271,10 @@ class Publisher(Answerable):
                     if not is_forced:
                         return self._park(message, route, lanes, flags)
                     self.forced += self.force_line(lane)
-            for lane in lanes:
-                if lines and lane in lines:
-                    # Behind what is on the disk it waits, whether there is room or not.
-                    held = [one for one in lanes if one in lines]
+            if has_lines:
+                # Behind what is on the disk it waits, whether there is room or not.
+                held = [one for one in lanes if one in lines]
+                if held:
                     free = [one for one in lanes if one not in lines]
                     self._split(message, route, lanes, held, free, flags)
                     return True
