@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.base.errors import OperatorError
+from penstock.management import missing
 from penstock.management.broker_link import BrokerGone
 from penstock.management.errors import HttpFault
 from penstock.management.metrics import CONTENT_TYPE, Metrics, written
@@ -128,8 +129,12 @@ async def _handled(services: Services, handler: Handler, request: Request) -> Re
     if request.method not in SAFE:
         need_own_site(request)
     header = request.headers.get("authorization", "")
+    missing.begin()
     visitor = await services.logins.visitor(header, address_of(request))
-    return await handler(Call(services, visitor, request))
+    done = await handler(Call(services, visitor, request))
+    if lacking := missing.header_text():
+        done.headers[missing.HEADER] = lacking
+    return done
 
 
 def need_own_site(request: Request) -> None:

@@ -6,7 +6,7 @@ thousand queues from twenty browsers costs the broker one listing a second.
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from penstock.base.limits import (
     MANAGEMENT_ASKERS,
     MANAGEMENT_LISTING_MS,
 )
+from penstock.management import missing
 from penstock.management.errors import HttpFault
 
 Row = dict[str, Any]
@@ -35,14 +36,21 @@ class BrokerGone(OperatorError):
     """No broker answers at the control socket, or of several workers not the one that could."""
 
 
+class Listing(NamedTuple):
+    """parts: see management/missing."""
+
+    rows: list[Row]
+    parts: tuple[str, ...]
+
+
 class BrokerLink:
     """path: of the control socket. Bound: MANAGEMENT_ASKERS questions at a time, others wait."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._turns = asyncio.Semaphore(MANAGEMENT_ASKERS.default)
-        self._kept: dict[bytes, tuple[float, list[Row]]] = {}
-        self._asking: dict[bytes, asyncio.Task[list[Row]]] = {}
+        self._kept: dict[bytes, tuple[float, Listing]] = {}
+        self._asking: dict[bytes, asyncio.Task[Listing]] = {}
 
     async def ask(self, request: Row, turns: asyncio.Semaphore | None = None) -> Row:
         """One question. turns: of what may take long, so that other questions need not wait for it.
@@ -67,6 +75,7 @@ class BrokerLink:
         if "error" in answer:
             said = str(answer["error"])
             raise BrokerGone(said) if answer.get(UNAVAILABLE) else OperatorError(said)
+        missing.note(missing.parts_of(answer))
         return answer
 
     async def _exchange(self, line: bytes) -> bytes:
@@ -85,35 +94,43 @@ class BrokerLink:
         key = msgspec.json.encode(request)
         kept = self._kept.get(key)
         if kept is not None and time.monotonic() < kept[0]:
-            return kept[1]
+            missing.note(kept[1].parts)
+            return kept[1].rows
         asking = self._asking
         task = asking.get(key)
         if task is None:
             task = asyncio.create_task(self._list(key, request))
             asking[key] = task
             task.add_done_callback(lambda _: asking.pop(key, None))
-        return await asyncio.shield(task)
+        found = await asyncio.shield(task)
+        missing.note(found.parts)
+        return found.rows
 
     async def pages(self, request: Row, key: str) -> list[Row]:
         """All rows that the answers hold under `key`, page after page. Raises: as `ask`."""
+        return (await self._pages(request, key)).rows
+
+    async def _pages(self, request: Row, key: str) -> Listing:
         found: list[Row] = []
+        parts: dict[str, None] = {}
         after = ""
         while True:
             answer = await self.ask({**request, "limit": PAGE_ROWS, "after": after})
             found += answer[key]
+            parts.update(dict.fromkeys(missing.parts_of(answer)))
             after = answer.get("next", "")
             if not after:
-                return found
+                return Listing(found, tuple(parts))
 
     async def node(self) -> Row:
         """The node and its totals, as of a moment ago at most."""
         return (await self.listing("node"))[0]
 
-    async def _list(self, key: bytes, request: Row) -> list[Row]:
+    async def _list(self, key: bytes, request: Row) -> Listing:
         began, kept = time.monotonic(), self._kept
-        items = await self.pages(request, "items")
+        items = await self._pages(request, "items")
         took_s = time.monotonic() - began
-        if not items and ("name" in request or took_s < EMPTY_S):
+        if not items.rows and ("name" in request or took_s < EMPTY_S):
             # Who waits for an object sees it as soon as it is there, and asking costs little.
             return items
         # A long listing is kept longer, so that the broker spends a small share of its time on it.

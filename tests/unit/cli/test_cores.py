@@ -1,6 +1,7 @@
 """`penstock serve --cores 2` as a stranger uses it: one port, virtual hosts at two workers."""
 
 import gc
+import http.client
 import os
 import re
 import signal
@@ -29,6 +30,7 @@ from penstock.server.control.control_client import ask
 from tests.patience import PATIENCE_S, until
 from tests.unit.cli.broker_process import ENVIRONMENT, PENSTOCK, BrokerProcess
 
+GUEST = "Basic Z3Vlc3Q6Z3Vlc3Q="
 DURABLE = pika.BasicProperties(delivery_mode=2)
 
 
@@ -202,6 +204,33 @@ def _is_open(found: Cores, vhost: str) -> bool:
     except pika.exceptions.AMQPError:
         return False
     return True
+
+
+def test_over_http_a_listing_says_whose_part_it_lacks(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    options = ("--management", "--http-port", port, "--metrics-port", "-1")
+    with cores(tmp_path, "--memory", *options) as found:
+        until(lambda: _lacking(port) == "", "HTTP is served")
+        os.kill(found.workers[1], signal.SIGKILL)
+        until(
+            lambda: (_lacking(port) or "").startswith("worker 1: "), "it says that worker 1 is away"
+        )
+        until(lambda: _lacking(port) == "", "worker 1 is back")
+
+
+def _lacking(port: str) -> str | None:
+    """What the listing of queues says that it lacks; None when there is none."""
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=PATIENCE_S)
+    try:
+        connection.request("GET", "/api/queues", headers={"Authorization": GUEST})
+        answer = connection.getresponse()
+        return answer.getheader("x-penstock-missing", "") if answer.status == 200 else None
+    except OSError:
+        return None
+    finally:
+        connection.close()
 
 
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:

@@ -85,6 +85,11 @@ async def save_record(visit: Visit, form: Form) -> Response:
     request = {"op": "record", "do": "save", "last_s": last_s}
     answer = await visit.shared.services.link.ask(request)
     visit.session.tell("the record stays until the next one is asked for: download what is needed")
+    if others := answer.get("records", [])[1:]:
+        told = ", ".join(
+            f"/record?number={one['number']} of worker {one['worker']}" for one in others
+        )
+        visit.session.tell(f"this is the record of worker 0; there is one of each: {told}")
     at = form.get("at", "")
     ago_s = min(LAST_S_MAX, ago_of(at, "")) if at else 0
     where = {"kind": form.get("kind", ""), "name": form.get("name", "")} if at else {}

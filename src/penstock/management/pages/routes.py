@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from penstock.base.errors import OperatorError
+from penstock.management import missing
 from penstock.management.broker_link import BrokerGone
 from penstock.management.errors import HttpFault, not_found
 from penstock.management.pages import admin_views, flow_views, record_views, views
@@ -136,6 +137,7 @@ class Pages:
         session = self._session(request)
         if session is None:
             return None
+        missing.begin()
         logins = self.shared.services.logins
         try:
             visitor = await logins.login(session.user, session.password, address_of(request))

@@ -18,6 +18,7 @@ import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import MANAGEMENT_HISTORIES, MANAGEMENT_LISTING_MS
+from penstock.management import missing
 from penstock.management.broker_link import BrokerLink, Row
 
 KEPT_MAX: Final = 256
@@ -63,9 +64,9 @@ class Samples:
         kept = self._kept.get(key)
         if kept is not None:
             age_s = self._clock() - kept[0]
-            if age_s < MANAGEMENT_LISTING_MS.default / 1000:
-                return kept[1]
-            if age_s < STALE_S and not self.has_credit():
+            is_new = age_s < MANAGEMENT_LISTING_MS.default / 1000
+            if is_new or (age_s < STALE_S and not self.has_credit()):
+                missing.note(missing.parts_of(kept[1]))
                 return kept[1]
         asking = self._asking
         task = asking.get(key)
@@ -73,7 +74,9 @@ class Samples:
             task = asyncio.create_task(self._ask(key, request))
             asking[key] = task
             task.add_done_callback(lambda _: asking.pop(key, None))
-        return await asyncio.shield(task)
+        answer = await asyncio.shield(task)
+        missing.note(missing.parts_of(answer))
+        return answer
 
     def has_credit(self) -> bool:
         """Whether pages have taken less than their share of the time."""

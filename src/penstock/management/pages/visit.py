@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.types import Message
 
+from penstock.management import missing
 from penstock.management.access import Visitor
 from penstock.management.broker_link import Row
 from penstock.management.errors import HttpFault, bad_request, not_found
@@ -99,6 +100,7 @@ class Visit:
             asked=dict(self.request.query_params),
             here=self.request.url.path,
             theme=theme_of(self.request),
+            missing=missing.noted(),
             **context,
         )
         return Response(html, code, media_type="text/html")
