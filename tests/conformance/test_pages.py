@@ -16,7 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.client.io_blocking import connect
 from penstock.explain.asking import Question, ask_why
+from penstock.protocol.values import Table
 from penstock.telemetry.record_file import decode_packed
 from tests.conformance.http_contract import call
 from tests.conformance.http_live import Managed, managed_broker
@@ -315,6 +317,20 @@ def test_a_queue_of_a_virtual_host_with_a_slash_is_found(managed: Managed, guest
     page = guest.wait_for("/why?kind=queue&name=a%2Fb%2Fc%252Fd", "the page of this queue")
     assert "/queue?vhost=a%2Fb&amp;name=c%2Fd" in page.text
     assert guest.get("/queue?vhost=a%2Fb&name=c%2Fd").status == 200
+
+
+def test_a_reader_leads_to_its_queue(managed: Managed, guest: Person) -> None:
+    """It led to a queue called /leased, which there is not."""
+    with connect(managed.broker.url) as connection:
+        channel = connection.channel()
+        channel.declare_queue("leased")
+        channel.publish("", "leased", b"one")
+        arguments: Table = {"queue": "leased", "group": "g", "start": 0, "max_messages": 1}
+        channel.request("lease.acquire", arguments)
+        page = guest.wait_for("/streams", ">/leased</a>")
+        (address,) = re.findall(r'<a href="([^"]*)">/leased</a>', page.text)
+        assert guest.get(html.unescape(address)).status == 200
+    call(managed.base, "DELETE", "/queues/%2F/leased", None, GUEST)
 
 
 def test_what_is_not_there_is_told(guest: Person) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from penstock.base.shown_names import shown_name
+from penstock.base.shown_names import shown_name, vhost_and_name
 from penstock.management.broker_link import Row
 from penstock.management.listing import shaped
 from penstock.management.pages.flow_views import flow_of_node, why_or_none
@@ -147,9 +147,11 @@ async def streams(visit: Visit) -> Response:
     readers: Row = {"readers": []}
     if visit.visitor.sees_all:
         readers = await visit.shared.samples.ask({"op": "queues", "do": "readers", "limit": 200})
+    # Rows name a queue with its virtual host, addresses have one for each.
+    found = [row | {"place": vhost_and_name(row["queue"])} for row in readers["readers"]]
     wanted = {"page": "1", "page_size": "500"} | _page_of(visit)
     listing = await shaped(rows, wanted, ("vhost", "name"))
-    return await visit.page("streams.html", listing=listing, readers=readers["readers"])
+    return await visit.page("streams.html", listing=listing, readers=found)
 
 
 def _page_of(visit: Visit) -> dict[str, str]:
