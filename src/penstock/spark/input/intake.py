@@ -117,11 +117,14 @@ def _end_of_lines(file: BinaryIO, path: Path, start: int) -> int:
     size = file.seek(0, os.SEEK_END)
     if size < start:
         raise _another(path, size, start)
-    for begin in _backwards(start, size):
+    at = size
+    while at > start:
+        begin = max(start, at - TAIL_BYTES)
         file.seek(begin)
-        found = file.read(min(TAIL_BYTES, size - begin)).rfind(b"\n")
+        found = file.read(at - begin).rfind(b"\n")
         if found >= 0:
             return begin + found + 1
+        at = begin
     return start
 
 
@@ -136,13 +139,6 @@ def _another(path: Path, size: int, start: int) -> OperatorError:
         f"{path} has {size} bytes, and {start} were read of it before: it is another file; "
         "analyse it into another --tables directory"
     )
-
-
-def _backwards(start: int, size: int) -> Iterator[int]:
-    at = size
-    while at > start:
-        at = max(start, at - TAIL_BYTES)
-        yield at
 
 
 def _cut(file: BinaryIO, start: int, end: int) -> int:
