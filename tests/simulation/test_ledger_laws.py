@@ -71,7 +71,7 @@ def gate_forgotten(scene: Scene) -> None:
     ("harm", "text"),
     [
         (unpaid_socket, "bytes owed"),
-        (uncharged_delivery, "are not charged"),
+        (uncharged_delivery, "deliveries not charged"),
         (charge_of_nothing, "but lanes and sockets hold"),
         (forgotten_store, "but .* are in queues"),
         (wrong_sum_above, "it believes"),

@@ -317,8 +317,7 @@ class LedgerLaws:
                 unanswered_bytes += len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
         owed = connection.output
         if owed.run_messages:
-            count = int(owed.run_messages)
-            raise LawBroken(f"{connection.identity}: {count} deliveries are not charged")
+            raise LawBroken(f"{connection.identity}: {owed.run_messages} deliveries not charged")
         charged = 0
         for run in owed.runs:
             add(debts, run.origin, int(run.messages), int(run.bytes_))
