@@ -84,6 +84,7 @@ LAYER_OF: Final = {
     "crash/test_planted_bugs.py": LONG,
     "crash/test_stream_crash_states.py": LONG,
     "unit/server/cluster": DISK,
+    "unit/server/shards": DISK,
     "unit/server/disk/test_paged_start.py": DISK,
     "unit/server/disk/test_ruled_start.py": DISK,
     "unit/storage/check/test_check.py": DISK,

@@ -121,9 +121,11 @@ def load(
     size: int = 100,
     kind: str = "",
     at: str = "",
+    vhost: str = "/",
 ) -> Iterator[Load]:
     """at: the node that the publisher asks first."""
     made = Load(rig, queue, is_stream=is_stream, window=window, size=size, kind=kind)
+    made.publisher.vhost = made.consumer.vhost = vhost
     made.publisher.turn = list(rig.nodes).index(at) if at else 0
     made.publisher.start()
     made.consumer.start()

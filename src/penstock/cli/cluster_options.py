@@ -18,6 +18,8 @@ from penstock.base.errors import OperatorError
 
 if TYPE_CHECKING:
     from penstock.server.cluster.member import MemberNode
+    from penstock.server.cluster.settings import MemberSettings
+    from penstock.server.shards.parent import ShardParent
 
 INSTALL: Final = "pip install 'penstock-mq[cluster]'"
 _OPTIONS: Final = (
@@ -82,21 +84,23 @@ def ran_as_member(
         if wrong:
             raise OperatorError(wrong)
         return False
-    if config.cores > 1:
-        raise OperatorError(
-            f"--cores {config.cores}: a node of a cluster is one broker; start it without, or "
-            "without --coordinator"
-        )
-    refuse_workers(config)
+    if config.cores == 1:
+        refuse_workers(config)
     if find_spec("etcd3gw") is None:
         raise OperatorError(f"the package etcd3gw cannot be found, which talks to etcd: {INSTALL}")
-    from penstock.server.cluster.run_member import serve_member
 
     def reread() -> Config:
         return with_cluster(written(), in_cluster)
 
     config = with_cluster(config, in_cluster)
-    asyncio.run(serve_member(config, _announce, reread))
+    if config.cores > 1:
+        from penstock.server.shards.parent import serve_shards
+
+        asyncio.run(serve_shards(config, _announce_shards, reread))
+    else:
+        from penstock.server.cluster.run_member import serve_member
+
+        asyncio.run(serve_member(config, _announce, reread))
     click.echo(f"stopped; kept in {config.data_dir}")
     return True
 
@@ -115,17 +119,42 @@ def with_cluster(config: Config, in_cluster: dict[str, object]) -> Config:
     return replace(config, **in_cluster)  # type: ignore[arg-type]  # keys and types are the table's
 
 
-def _announce(node: "MemberNode") -> None:
-    settings = node.settings
+def _announce_shards(parent: "ShardParent") -> None:
+    settings = parent.settings
+    _say_node(settings)
+    click.echo(f" ✔ clients  {parent.ports.shown()}   passed on to whoever leads their shard")
+    addresses = ", ".join(
+        f"{settings.host}:{settings.of_shard(one.worker).port}" for one in parent.workers
+    )
+    click.echo(f" ✔ nodes    {addresses} ({_safe(settings)})")
+    click.echo(f" ✔ etcd     {', '.join(settings.endpoints)}")
+    click.echo(f" ✔ data     {parent.config.data_dir}")
+    named = parent.config.control_socket
+    where = f"--control {named}" if named else f"--port {parent.ports.port}"
+    click.echo(f" ✔ control  penstock cluster status {where}")
+    for one in parent.workers:
+        click.echo(f" ✔ worker {one.worker} pid {one.pid}   of shard {one.worker}")
+    sys.stdout.flush()
+
+
+def _safe(settings: "MemberSettings") -> str:
+    return "TLS 1.3" if settings.tls is not None else "without TLS"
+
+
+def _say_node(settings: "MemberSettings") -> None:
     python = ".".join(str(part) for part in sys.version_info[:3])
-    safe = "TLS 1.3" if settings.tls is not None else "without TLS"
-    port = node.sockets.port
     click.echo(
         f"penstock {penstock.__version__} · node '{settings.name}' of cluster "
         f"'{settings.cluster}' · Python {python} · pid {os.getpid()}"
     )
+
+
+def _announce(node: "MemberNode") -> None:
+    settings = node.settings
+    port = node.sockets.port
+    _say_node(settings)
     click.echo(f" ✔ clients  {node.sockets.shown()}   here while it leads, else passed on")
-    click.echo(f" ✔ nodes    {node.address} ({safe})")
+    click.echo(f" ✔ nodes    {node.address} ({_safe(settings)})")
     click.echo(f" ✔ etcd     {', '.join(settings.endpoints)}")
     click.echo(f" ✔ data     {node.disk.path}")
     named = node.config.control_socket

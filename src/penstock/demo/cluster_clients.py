@@ -23,7 +23,7 @@ _TROUBLE: Final = (AMQPError, AMQPConnectorException, OSError)
 class Client:
     """places: addresses and ports of the nodes, tried in turns. A thread of its own from `start` to
     `stop`; history: what happened, in order; began: the run's clock is 0 there; kind: the queue's
-    type, "" for none."""
+    type, "" for none; vhost: where the queue is."""
 
     def __init__(
         self, places: Sequence[tuple[str, int]], queue: str, began: float, *, is_stream: bool
@@ -33,6 +33,7 @@ class Client:
         self.began = began
         self.is_stream = is_stream
         self.kind = "stream" if is_stream else ""
+        self.vhost = "/"
         self.turn = 0
         self.history: list[Happened] = []
         self.connections = 0
@@ -74,6 +75,7 @@ class Client:
         return pika.ConnectionParameters(
             host,
             port,
+            self.vhost,
             heartbeat=10,
             socket_timeout=5,
             stack_timeout=20,

@@ -51,6 +51,24 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _first_of(count: int, port: Callable[[], int]) -> int:
+    """The first of so many free ports in a row."""
+    while True:
+        first = port()
+        if all(_is_free(one) for one in range(first + 1, first + count)):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
 class Node:
     """One node. host: its address; port: of its clients; link_port: of other nodes; process: None
     while it is not started; prefix, options: what its command begins and ends with."""
@@ -110,7 +128,8 @@ class Etcd:
 
 class ClusterRig:
     """folder: where everything is; names: of the nodes; port: chooses a free one; options: of the
-    command line of every node; etcd_count: members of the etcd."""
+    command line of every node; etcd_count: members of the etcd; cores: workers of each node, with a
+    port each for other nodes."""
 
     def __init__(
         self,
@@ -120,6 +139,7 @@ class ClusterRig:
         options: tuple[str, ...] = (),
         port: Callable[[], int] = free_port,
         etcd_count: int = 1,
+        cores: int = 1,
     ) -> None:
         """Raises: OperatorError if there is no etcd."""
         self.folder = folder
@@ -130,7 +150,9 @@ class ClusterRig:
             Etcd("etcd" if etcd_count == 1 else f"etcd{number}", port(), port(), folder)
             for number in range(1, etcd_count + 1)
         ]
-        self.nodes = {name: Node(name, port(), port(), folder) for name in names}
+        self.nodes = {name: Node(name, port(), _first_of(cores, port), folder) for name in names}
+        if cores > 1:
+            self.options = ("--cores", str(cores), *options)
         self.is_safe = find_spec("cryptography") is not None
         folder.mkdir(parents=True, exist_ok=True)
         self.sockets = folder / "run"
@@ -301,6 +323,11 @@ class ClusterRig:
         """Raises: OperatorError when it says no, or nothing."""
         return ask(self.control(name), request, 10.0)
 
+    def ask_broker(self, name: str, request: dict[str, object]) -> dict[str, object]:
+        """What is asked of brokers, as commands do. Raises: OperatorError."""
+        path = self.sockets / f"penstock-{self.nodes[name].port}.sock"
+        return ask(str(path), request, 10.0)
+
     def status(self, name: str) -> ClusterAnswer | None:
         """None while it does not answer."""
         try:
@@ -308,6 +335,42 @@ class ClusterRig:
         except OperatorError:
             return None
         return msgspec.convert(found, ClusterAnswer)
+
+    def shards(self, name: str) -> list[ClusterAnswer]:
+        """Of a node with several workers: what each says; [] while it does not answer."""
+        try:
+            found = ask(self.control(name), {"op": "cluster_status"}, 5.0)
+        except OperatorError:
+            return []
+        return msgspec.convert(found["shards"], list[ClusterAnswer])
+
+    def shard_leaders(self) -> list[str]:
+        """The node whose broker serves each shard, "" where none does."""
+        found: list[str] = []
+        for name, node in self.nodes.items():
+            for number, one in enumerate(self.shards(name) if node.process else ()):
+                found += [""] * (number + 1 - len(found))
+                if one.is_serving and one.role == "leader":
+                    found[number] = name
+        return found
+
+    def await_shards(self, wait_s: float = START_S) -> list[str]:
+        """Until every node that is started has all of each shard; who leads them then.
+        Raises: OperatorError."""
+        started = [name for name, node in self.nodes.items() if node.process is not None]
+
+        def is_whole() -> str:
+            leaders = self.shard_leaders()
+            for number, leader in enumerate(leaders):
+                answer = self.shards(leader)[number:] if leader else []
+                rows = {one.name: one for one in answer[0].nodes} if answer else {}
+                there = [rows.get(name) for name in started]
+                if not all(one is not None and one.is_whole and one.is_voter for one in there):
+                    return ""
+            return "yes" if leaders else ""
+
+        self._await(is_whole, wait_s, "not every node has all of every shard")
+        return self.shard_leaders()
 
     def serving(self) -> str:
         """The node whose broker serves clients, "" if none does."""

@@ -50,7 +50,8 @@ class KeptConnection:
     that were closed in the broker's place and the session of that, until the client has answered;
     references: that were made of the token; seen: publishes that the log of this broker holds;
     dropped: publishes that were not sent again because of that; unsaid: channels of which the
-    broker has not been asked everything.
+    broker has not been asked everything; is_moving: the broker that has the virtual host is being
+    asked for it, after the one that has heard the login.
     """
 
     __slots__ = (
@@ -69,6 +70,7 @@ class KeptConnection:
         "is_closing",
         "is_known",
         "is_leaving",
+        "is_moving",
         "is_over",
         "is_raw",
         "is_renewing",
@@ -109,6 +111,7 @@ class KeptConnection:
         self.is_attached = True
         self.is_known = False
         self.is_leaving = False
+        self.is_moving = False
         self.sessions = 1
         self.channels: dict[int, KeptChannel] = {}
         self.is_closing: dict[int, int] = {}
@@ -137,6 +140,19 @@ class KeptConnection:
         """Whether a method may be put between what the broker says."""
         is_between = not any(one.is_passing for one in self.channels.values())
         return self.is_known and is_between and not self.is_over and not self.is_raw
+
+    @property
+    def can_move(self) -> bool:
+        """Whether the client has asked for its virtual host, and another broker may be asked for
+        it in the place of this one."""
+        is_asked = self.open != b"" and not self.is_known
+        return is_asked and not (self.is_raw or self.is_over or self.share.why_not)
+
+    @property
+    def vhost(self) -> str:
+        """That the client has asked for, "" before."""
+        asked = decode_method(self.open[7:-1]) if self.open else None
+        return asked.virtual_host if isinstance(asked, m.ConnectionOpen) else ""
 
     # -- from the client ---------------------------------------------------------------------------
 
@@ -309,25 +325,48 @@ class KeptConnection:
                 self.is_blocked = False
             case m.ConnectionUpdateSecretOk():
                 self.is_renewing = False
-        if self.is_known and not self.is_attached and not self.is_over:
+        if (self.is_known or self.is_moving) and not self.is_attached and not self.is_over:
             self._opening(method)
             return
         if isinstance(method, m.ConnectionTune):
             self.offered_bytes = method.frame_max
         elif isinstance(method, m.ConnectionOpenOk):
-            self.is_known = True
-            agreed = [one for one in (self.offered_bytes, self.tune_ok.frame_max) if one]
-            self.client.payload_max = min(agreed, default=self.broker.payload_max)
+            self._opened()
         self.to_client.append(data)
 
+    def _opened(self) -> None:
+        """The client is in its virtual host."""
+        self.is_known = True
+        self.is_moving = False
+        agreed = [one for one in (self.offered_bytes, self.tune_ok.frame_max) if one]
+        self.client.payload_max = min(agreed, default=self.broker.payload_max)
+
     # -- from one broker to the next ---------------------------------------------------------------
+
+    def resume(self, login: bytes, tuned: m.ConnectionTuneOk, said: bytes) -> bool:
+        """A client that another broker of this node has heard up to connection.open: its login and
+        what it has agreed on, and the bytes from connection.open on. False: it cannot be kept."""
+        self.head = PROTOCOL_HEADER
+        self.start_ok = login
+        self.tune_ok = tuned
+        self.from_client(said)
+        if not self.can_move:
+            return False
+        self.move()
+        return True
+
+    def move(self) -> None:
+        """Another broker has the virtual host: it is asked for it by `attach`, and this one hears
+        nothing more. Only while `can_move`."""
+        self.is_moving = True
+        self.lost()
 
     def lost(self) -> None:
         """The broker is gone. What can be had again will be, after `attach`; what cannot is told to
         the client. Raises: CannotKeep, when the client's connection ends as well."""
         if self.is_over:
             raise CannotKeep("it was being closed")
-        if self.is_raw or not self.is_known:
+        if self.is_raw or not (self.is_known or self.is_moving):
             raise CannotKeep("it had not opened a virtual host")
         if self.share.why_not:
             raise CannotKeep(self.share.why_not)
@@ -374,6 +413,9 @@ class KeptConnection:
                         raise CannotKeep("the next broker allows less than it was promised")
                 self.to_broker += (method_frame(0, own), self.open)
             case m.ConnectionOpenOk():
+                if self.is_moving:
+                    self._opened()
+                    self.to_client.append(method_frame(0, method))
                 self.declaring = list(self.topology.declared.values())
                 self.declared_at = 0
                 if self.declaring:

@@ -12,7 +12,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.constants import SHUTDOWN_TEXT
 from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table
-from penstock.replication.seen import decode_runs, encode_runs
+from penstock.replication.seen import NOTHING, decode_runs, encode_runs
 from tests.unit.broker.peer import Heard, frame, publish
 from tests.unit.forwarding.relay import QUEUE, Relay
 
@@ -383,3 +383,73 @@ def test_only_what_is_not_confirmed_is_asked_for_however_much_there_was(relay: R
     (run,) = relay.kept.unknown()
     assert (run.first, run.last) == (5_000_000_001, 5_000_000_003)
     assert decode_runs(encode_runs([run])) == [run]
+
+
+def test_another_broker_is_asked_for_the_virtual_host() -> None:
+    """The login was heard by one that has not got it; what was said behind it is not lost."""
+    moved = Relay(random.Random(2), is_open=False)
+    moved.send(b"AMQP\x00\x00\x09\x01")
+    moved.one(m.ConnectionStart)
+    moved.say(0, m.ConnectionStartOk(Table(), "PLAIN", b"\x00guest\x00guest", "en_US"))
+    tune = moved.one(m.ConnectionTune)
+    assert moved.kept.vhost == "" and not moved.kept.can_move
+    # Not yet passed on, as when both come in one piece.
+    kept = moved.kept
+    kept.from_client(
+        method_frame(0, m.ConnectionTuneOk(tune.channel_max, tune.frame_max, 0))
+        + method_frame(0, m.ConnectionOpen("/"))
+        + method_frame(1, m.ChannelOpen())
+        + method_frame(1, m.QueueDeclare("behind", durable=True))
+    )
+    assert kept.vhost == "/" and kept.can_move
+    kept.move()
+    moved.bed = moved.new_bed()
+    moved.go_on(NOTHING)
+    assert kept.is_known and kept.is_attached and not kept.can_move
+    assert methods(moved.heard()) == [m.ConnectionOpenOk, m.ChannelOpenOk, m.QueueDeclareOk]
+    assert "behind" in moved.bed.broker.vhosts["/"].queues
+    # From now on it is a client like any other.
+    moved.say(1, m.QueueDeclare(QUEUE, durable=True))
+    moved.one(m.QueueDeclareOk)
+    moved.die()
+    moved.publish(QUEUE, b"goes on")
+    assert moved.heard() == []
+
+
+def test_a_broker_that_refuses_the_virtual_host_has_the_last_word() -> None:
+    moved = Relay(random.Random(3), is_open=False)
+    moved.send(b"AMQP\x00\x00\x09\x01")
+    moved.one(m.ConnectionStart)
+    moved.say(0, m.ConnectionStartOk(Table(), "PLAIN", b"\x00guest\x00guest", "en_US"))
+    tune = moved.one(m.ConnectionTune)
+    kept = moved.kept
+    kept.from_client(
+        method_frame(0, m.ConnectionTuneOk(tune.channel_max, tune.frame_max, 0))
+        + method_frame(0, m.ConnectionOpen("none"))
+    )
+    kept.move()
+    moved.bed = moved.new_bed()
+    moved.go_on(NOTHING)
+    assert moved.one(m.ConnectionClose).reply_code == 530
+    assert kept.is_over and not kept.can_move
+
+
+def test_a_client_that_another_broker_has_heard_goes_on() -> None:
+    """What was agreed on there is said again with the client's login, and he hears no second."""
+    moved = Relay(random.Random(4), is_open=False)
+    kept = moved.kept
+    login = method_frame(0, m.ConnectionStartOk(Table(), "PLAIN", b"\x00guest\x00guest", "en_US"))
+    said = method_frame(0, m.ConnectionOpen("/")) + method_frame(1, m.ChannelOpen())
+    assert kept.resume(login, m.ConnectionTuneOk(2047, 131_072, 0), said)
+    moved.go_on(NOTHING)
+    assert methods(moved.heard()) == [m.ConnectionOpenOk, m.ChannelOpenOk]
+    moved.call(1, m.QueueDeclare(QUEUE, durable=True), m.QueueDeclareOk)
+    moved.die()
+    moved.publish(QUEUE, b"goes on")
+    assert moved.heard() == []
+
+
+def test_one_that_says_something_else_there_does_not() -> None:
+    moved = Relay(random.Random(5), is_open=False)
+    login = method_frame(0, m.ConnectionStartOk(Table(), "PLAIN", b"\x00guest\x00guest", "en_US"))
+    assert not moved.kept.resume(login, m.ConnectionTuneOk(), b"GET / HTTP/1.1\r\n\r\n")

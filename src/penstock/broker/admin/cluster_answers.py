@@ -31,14 +31,15 @@ class NodeRow(Struct):
     fault: str
 
 
-class ClusterAnswer(Struct):
-    """A cluster.
+class ClusterAnswer(Struct, omit_defaults=True):
+    """A cluster, or one shard of it.
 
     node, role: who answers. phase: led, electing or resigned, as etcd has it. commit_seq: what a
     majority has. is_serving: clients are served by this node's own broker; is_warm: its broker has
     imported everything, and would serve at once. etcd: where it is, or what is wrong with it.
     forwarded: clients whose bytes this node carries to the leader. quorum_critical: nodes that may
-    not be stopped now (node-is-quorum-critical). is_mirrored: there are mirrored queues.
+    not be stopped now (node-is-quorum-critical). is_mirrored: there are mirrored queues. shards: of
+    nodes with several workers, each with its number and virtual hosts; the rest is the first one's.
     """
 
     version: str
@@ -64,3 +65,6 @@ class ClusterAnswer(Struct):
     quorum_critical: list[str]
     is_mirrored: bool
     nodes: list[NodeRow]
+    shard: int = 0
+    vhosts: list[str] = []
+    shards: list["ClusterAnswer"] = []

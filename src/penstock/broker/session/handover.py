@@ -44,6 +44,7 @@ class Handover(msgspec.Struct, frozen=True):
     client_properties: a table with its length in front
     channel_max, frame_bytes_max, heartbeat_s: as agreed, see protocol/handshake.Tuning
     said: the bytes from connection.open on
+    login: connection.start-ok as it came, b"" where nobody has to say it again
     """
 
     peer_host: str
@@ -59,6 +60,7 @@ class Handover(msgspec.Struct, frozen=True):
     frame_bytes_max: Long
     heartbeat_s: Short
     said: bytes
+    login: bytes = b""
 
     def __repr__(self) -> str:
         """Without anything secret."""
@@ -101,6 +103,10 @@ class Elsewhere:
     def worker_of(self, vhost: str) -> int:
         """The process that has the virtual host, NOT_ELSEWHERE if none or this one has."""
         raise NotImplementedError
+
+    def keeps_logins(self) -> bool:
+        """Whether a login may have to be said again, to the broker of another node."""
+        return False
 
     def stays(self, peer_host: str) -> None:
         """A client by TLS, of `peer_host`, is for no virtual host of another process."""

@@ -109,6 +109,7 @@ class Negotiator(ConnectionVerbs):
     `tls_peer`: what is known by its TLS, None without; `is_known`: it has logged in; `delay`: until
     it is told that it has not, None before that; `is_checking`: its password or token, and
     `deferred` is what it says meanwhile; `token`: with which it has logged in, None for a password;
+    `login`: in the client's own words, where they may have to be said again, until it is open;
     `is_handed`: another process has taken it that far; `verbs`: set once the connection is open;
     `heartbeat`: once it is tuned; `since_ns`: when the peer connected, or when closing began: both
     have to come to an end (limits.HANDSHAKE_MS)."""
@@ -126,6 +127,7 @@ class Negotiator(ConnectionVerbs):
         "is_checking",
         "is_handed",
         "is_known",
+        "login",
         "mechanism",
         "peer",
         "peer_host",
@@ -156,6 +158,7 @@ class Negotiator(ConnectionVerbs):
         self.tls_peer = tls_peer
         self.handshake = Handshake()
         self.mechanism = ""
+        self.login = b""
         self.credentials: Credentials | None = None
         self.client_properties: Table = NO_PROPERTIES
         self.capabilities: frozenset[str] = frozenset()
@@ -248,7 +251,11 @@ class Negotiator(ConnectionVerbs):
                 self._enter(connection, method)
 
     def _authenticate(self, connection: Connection, method: m.Method) -> None:
+        elsewhere = self.host.elsewhere
+        self.login = b""
         if isinstance(method, m.ConnectionStartOk):
+            if elsewhere is not None and elsewhere.keeps_logins():
+                self.login = method_frame(0, method)
             # Thousands of clients send the same one.
             self.mechanism = intern(method.mechanism)
             response = method.response
@@ -395,6 +402,7 @@ class Negotiator(ConnectionVerbs):
                 connection, host.notifier_rules, self.capabilities, properties, is_emulating
             )
         self.credentials = None
+        self.login = b""
         self.handshake = AGREED
         frame_max = self.tuning.frame_bytes_max or host.context.config.frame_bytes_max
         self.verbs = ChannelVerbs(session, PropertyRules(rights, frame_max))
@@ -461,6 +469,7 @@ class Negotiator(ConnectionVerbs):
             tuning.frame_bytes_max,
             tuning.heartbeat_s,
             said,
+            self.login,
         )
 
     def go_on(

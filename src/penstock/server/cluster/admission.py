@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.base.limits import CLUSTER_CLOCK_MS
-from penstock.server.cluster.link_frames import PROTOCOL, Hello, Welcome
+from penstock.server.cluster.link_frames import FORWARDED, PROTOCOL, Hello, Welcome
 
 _MS_PER_S: Final = 1000
 
@@ -58,7 +58,9 @@ def hello_fault(
             f"{who} shows a certificate of '{certified}': give each node its own "
             "(penstock cluster certificates)"
         )
-    if hello.name == me.name:
+    # Another process of this node may have a client for the broker of this one.
+    is_sibling = hello.identity == me.identity and hello.purpose in FORWARDED
+    if hello.name == me.name and not is_sibling:
         return f"{who} dials itself: two nodes are called so; choose another --name"
     expected = known.get(hello.name)
     if expected is not None and expected != hello.identity:

@@ -20,6 +20,7 @@ from penstock.server.cluster.pipe import (
     MARKED,
     MIRRORED,
     NODES,
+    PLACES,
     PUBLISHES,
     READY,
     STALLED,
@@ -29,6 +30,7 @@ from penstock.server.cluster.pipe import (
     WARM,
     Nodes,
     PipeFault,
+    Places,
     Ready,
     Start,
     check_frame,
@@ -36,6 +38,7 @@ from penstock.server.cluster.pipe import (
     count_of,
     encode_config,
     encode_nodes,
+    encode_places,
     encode_start,
     frame,
 )
@@ -170,6 +173,11 @@ class BrokerChild:
         if nodes != self.nodes_said:
             self.nodes_said = nodes
             self._send(frame(NODES, encode_nodes(nodes)))
+
+    def places(self, places: Places) -> None:
+        """What the other brokers of this node have."""
+        if self.is_started:
+            self._send(frame(PLACES, encode_places(places)))
 
     def mark(self, number: int) -> None:
         """`marked` comes behind the entries of all that it has written."""

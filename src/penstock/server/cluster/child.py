@@ -5,6 +5,7 @@ it is the broker that `penstock serve` runs, on files whose changes are recorded
 """
 
 import asyncio
+import os
 import signal
 import socket
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
+from penstock.broker.session.handover import NOT_ELSEWHERE
 from penstock.broker.store.mirrors import MemberLink, MirrorNode
 from penstock.server.boot.log_lines import log_of
 from penstock.server.boot.node import MakeTokens, Node
@@ -30,7 +32,9 @@ from penstock.server.cluster.pipe import (
     Nodes,
     PipeEnded,
     PipeFault,
+    Places,
     Ready,
+    Shard,
     Start,
     decode_start,
     encode_ready,
@@ -55,6 +59,29 @@ class PipeMember(MemberLink):
     def mirrored(self, is_mirrored: bool) -> None:
         with suppress(PipeEnded):
             self.pipe.send(MIRRORED, COUNT.pack(is_mirrored))
+
+
+class Neighbours:
+    """The other brokers of this node, to which connections go whose virtual hosts are theirs."""
+
+    def __init__(self, node: Node, shard: Shard) -> None:
+        self.node = node
+        self.number = shard.number
+        self.hear(shard.places)
+        send = {number: socket.socket(fileno=fd) for number, fd in shard.send.items()}
+        node.join(socket.socket(fileno=shard.receive), send, self.worker_of)
+        assert node.handover is not None, "it has just joined"
+        node.handover.is_login_wanted = True
+
+    def hear(self, told: Places) -> None:
+        self.places = told.places
+        own = os.getpid()
+        self.node.probe.others = tuple(pid for pid in told.pids if pid != own)
+
+    def worker_of(self, vhost: str) -> int:
+        """Which other one has it, NOT_ELSEWHERE for none."""
+        number = self.places.get(vhost, NOT_ELSEWHERE)
+        return NOT_ELSEWHERE if number == self.number else number
 
 
 MakerOf = Callable[[Config], MakeTokens | None]
@@ -120,6 +147,8 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
     recorder = Recorder(path, pipe, position)
     files = RecordedFiles(recorder, asked.set)
     log = log_of(config, SystemClock())
+    if start.shard is not None:
+        log.who = f"worker {start.shard.number}: "
     node = Node(config, loop, log, maker_of(config), files)
     node.inherited = start.inherited
     mirrors = node.broker.context.mirrors
@@ -139,6 +168,8 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
         )
 
     files.on_nodes = hear
+    if start.shard is not None:
+        files.on_places = Neighbours(node, start.shard).hear
     node.on_failure = asked.set
     loop.add_signal_handler(signal.SIGTERM, asked.set)
     loop.add_signal_handler(signal.SIGHUP, node.hang_up)

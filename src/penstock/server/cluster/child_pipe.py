@@ -26,6 +26,7 @@ from penstock.server.cluster.pipe import (
     ENTRY,
     MARK,
     NODES,
+    PLACES,
     PUBLISHES,
     STALLED,
     STOP,
@@ -33,11 +34,13 @@ from penstock.server.cluster.pipe import (
     Nodes,
     PipeEnded,
     PipeFault,
+    Places,
     check_frame,
     count_frame,
     count_of,
     decode_config,
     decode_nodes,
+    decode_places,
     frame,
     head,
 )
@@ -53,8 +56,9 @@ class ChildPipe:
     """sent, committed: entries; marks: numbers of MARK that nobody has answered yet; unsafe_bytes:
     of those sent and not committed; is_stop_asked: the member wants a clean stop; is_closing:
     nobody waits for room any more; waits: what a majority waits for, in words; nodes: who has how
-    much, as it was said last, and config: the configuration to put in force, None where these were
-    taken; ended: why there is no member any more, "" while there is.
+    much, as it was said last, config: the configuration to put in force, and places: what the
+    other brokers of this node have, None where these were taken; ended: why there is no member any
+    more, "" while there is.
     on_news: called on any thread when one of these has changed."""
 
     __slots__ = (
@@ -71,6 +75,7 @@ class ChildPipe:
         "marks",
         "nodes",
         "on_news",
+        "places",
         "sent",
         "sock",
         "unsafe_bytes",
@@ -89,6 +94,7 @@ class ChildPipe:
         self.waits = ""
         self.nodes: Nodes | None = None
         self.config: Config | None = None
+        self.places: Places | None = None
         self.marks: deque[int] = deque()
         self.on_news: Callable[[], None] = _nothing
         self._sizes: deque[int] = deque()
@@ -209,6 +215,8 @@ class ChildPipe:
             self.nodes = decode_nodes(payload)
         elif kind == CONFIG:
             self.config = decode_config(payload)
+        elif kind == PLACES:
+            self.places = decode_places(payload)
         elif kind == COMMITTED:
             count = count_of(payload)
             with self._counting:

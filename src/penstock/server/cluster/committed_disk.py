@@ -18,7 +18,7 @@ from mypy_extensions import mypyc_attr
 from penstock.base.limits import CLUSTER_STOP_MS
 from penstock.broker.actors.disk import JobClient
 from penstock.server.cluster.child_pipe import ChildPipe
-from penstock.server.cluster.pipe import Nodes, PipeEnded
+from penstock.server.cluster.pipe import Nodes, PipeEnded, Places
 from penstock.server.cluster.recorder import Recorder
 from penstock.server.disk.disk_thread import DiskThread
 from penstock.server.net.poller import READ, Poller, Watched
@@ -83,7 +83,8 @@ class Marks(JobClient):
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CommittedDisk(DiskThread):
     """busy_since_ns: monotonic, of the job under way, 0 for none. on_pipe: called on the loop when
-    the member wants a stop, or is gone; on_nodes: there, too, when it says how far nodes are."""
+    the member wants a stop, or is gone; on_nodes, on_places: there, too, when it says how far nodes
+    are, and which broker of this node has which virtual host."""
 
     __slots__ = (
         "_is_watched",
@@ -97,6 +98,7 @@ class CommittedDisk(DiskThread):
         "_waiting",
         "busy_since_ns",
         "on_nodes",
+        "on_places",
     )
 
     def __init__(self, poller: Poller, recorder: Recorder, on_pipe: Callable[[], None]) -> None:
@@ -109,6 +111,7 @@ class CommittedDisk(DiskThread):
         self._waiting: dict[JobClient, deque[Ended]] = {}
         self.busy_since_ns = 0
         self.on_nodes: Callable[[Nodes], None] | None = None
+        self.on_places: Callable[[Places], None] | None = None
         self._need = 0
         super().__init__(poller)
         self._pipe.on_news = self._news
@@ -137,7 +140,9 @@ class CommittedDisk(DiskThread):
 
     def _news(self) -> None:
         """On any thread: there is more committed, or the member is gone."""
-        if get_ident() != self._loop_thread or self._pipe.marks or self._pipe.nodes is not None:
+        pipe = self._pipe
+        is_told = pipe.nodes is not None or pipe.places is not None
+        if get_ident() != self._loop_thread or pipe.marks or is_told:
             self.ring()
 
     # -- on the loop -----------------------------------------------------------------------------
@@ -169,6 +174,9 @@ class CommittedDisk(DiskThread):
         nodes, self._pipe.nodes = self._pipe.nodes, None
         if nodes is not None and self.on_nodes is not None:
             self.on_nodes(nodes)
+        places, self._pipe.places = self._pipe.places, None
+        if places is not None and self.on_places is not None:
+            self.on_places(places)
         if self._pipe.is_stop_asked:
             self._on_pipe()
 

@@ -29,14 +29,14 @@ from penstock.replication.operations import (
 )
 from penstock.server.cluster.catalogue_replica import CatalogueReplica
 from penstock.server.disk.audit_file import NAME as AUDIT
-from penstock.server.disk.data_directory import CLUSTER
+from penstock.server.disk.data_directory import CLUSTER, PLACES, WORKERS
 from penstock.server.disk.disk_files import FileReclaimer
 from penstock.server.disk.whole_file import sync_directory, write_whole
 from penstock.server.machine.reserve_file import NAME as RESERVE
 
 DATABASE: Final = "metadata.sqlite"
 ROWS: Final = frozenset({ROW_KEPT, ROW_GONE})
-OWN_NAMES: Final = frozenset({"lock", CLUSTER, "lost+found", RESERVE, "parked"})
+OWN_NAMES: Final = frozenset({"lock", CLUSTER, "lost+found", RESERVE, "parked", WORKERS, PLACES})
 OWN_BEGINNINGS: Final = (DATABASE, AUDIT.partition(".")[0] + ".")
 TRANSIENT: Final = "transient"
 FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -240,8 +240,11 @@ class FollowerFiles:
         self.commit()
         for path in list(self._files):
             self._let_go(path)
-        for folder, _, names in os.walk(self.root):
+        for folder, folders, names in os.walk(self.root):
             inside = os.path.relpath(folder, self.root)
+            if inside == "." and WORKERS in folders:
+                # Other members' directories.
+                folders.remove(WORKERS)
             for name in names:
                 path = name if inside == "." else f"{inside}/{name}"
                 if not is_own(path):

@@ -23,8 +23,11 @@ from penstock.base.limits import (
     CONTROL_CLIENTS,
 )
 from penstock.broker.broker import Log
+from penstock.broker.session.handover import Handover
 from penstock.forwarding.asked import Budget, Share
-from penstock.server.cluster.kept_client import AGAIN_S, GONE, KeptClient, Place, Reach
+from penstock.forwarding.kept_channel import CannotKeep
+from penstock.protocol.methods import ConnectionTuneOk
+from penstock.server.cluster.kept_client import AGAIN_S, GONE, KeptClient, Place, Reach, Shards
 from penstock.server.cluster.link_frames import (
     ASK_BROKER,
     ASK_MEMBER,
@@ -36,6 +39,7 @@ from penstock.server.cluster.link_frames import (
 )
 from penstock.server.cluster.link_io import NOBODY, Client, LinkConnection
 from penstock.server.cluster.links import Links
+from penstock.server.control.control_client import NOBODY_LEADS
 from penstock.server.net.handshakes import Handshakes
 from penstock.server.net.listener import set_up
 from penstock.server.net.proxy_header import header_of
@@ -47,10 +51,6 @@ _TELL_S: Final = 1.0
 _ASK_S: Final = 5.0
 """For a node to lead, and to take a question."""
 _ANSWER_S: Final = 60.0
-
-NOBODY_LEADS: Final = (
-    "no node of the cluster leads now, so nobody can answer: look at `penstock cluster status`"
-)
 
 
 async def relay(
@@ -98,12 +98,14 @@ class Forwarder:
         config: Config,
         reach: Reach,
         log: Log,
+        shards: Shards | None = None,
     ) -> None:
         """Raises: OperatorError, for a certificate that cannot be read."""
         self.loop = asyncio.get_running_loop()
         self.socks = socks
         self.clients_max = config.connections_max
         self.reach = reach
+        self.shards = shards
         self.clients: dict[asyncio.Task[None], KeptClient] = {}
         self.budget = Budget(CLUSTER_KEPT_NODE_BYTES.default)
         self.is_open = False
@@ -135,17 +137,25 @@ class Forwarder:
     def look(self) -> str:
         """Clients of a leader that is none any more go on with the next one. How many have gone on
         a second ago, "" if none have."""
-        place = self.reach.place()
-        if place is not None:
-            for client in self.clients.values():
-                client.look(place)
+        reaches = [self.reach] if self.shards is None else self.shards.reaches()
+        places = {one: one.place() for one in reaches}
+        for client in self.clients.values():
+            there = places[client.reach]
+            if there is not None:
+                client.look(there)
         now = self.loop.time()
-        if self.reach.went_on == self.told:
+        place = self.reach.place()
+        went_on = sum(one.went_on for one in reaches)
+        if went_on == self.told:
             self.told_at = now
         elif place is not None and now - self.told_at >= _TELL_S:
-            count, self.told = self.reach.went_on - self.told, self.reach.went_on
+            count, self.told = went_on - self.told, went_on
             words = f"clients of this node that go on with node '{place.name}': {count}"
-            dropped, self.reach.dropped = self.reach.dropped, 0
+            if self.shards is not None:
+                words = f"clients of this node that go on with another leader: {count}"
+            dropped = sum(one.dropped for one in reaches)
+            for one in reaches:
+                one.dropped = 0
             return f"{words}; publishes that were there already: {dropped}" if dropped else words
         return ""
 
@@ -173,6 +183,37 @@ class Forwarder:
             else:
                 self._take(sock, Client(str(address[0]), address[1], None), None)
 
+    def take_new(self, sock: socket.socket) -> None:
+        """A client by TLS that another process has accepted, and not heard."""
+        try:
+            host, port = sock.getpeername()[:2]
+        except OSError:
+            sock.close()
+            return
+        if self.handshakes is None:
+            sock.close()
+        else:
+            self.handshakes.take(sock, str(host), int(port))
+
+    def take_handed(self, sock: socket.socket, record: Handover) -> bool:
+        """A client that a broker of this node has heard up to connection.open, whose virtual host
+        another node has; kept as any other. False, and `sock` stays open: it cannot be."""
+        if len(self.clients) >= self.clients_max:
+            return False
+        port = record.peer.rpartition(":")[2]
+        client = Client(record.peer_host, int(port) if port.isdecimal() else 0, record.tls_peer)
+        share = Share(self.budget, CLUSTER_KEPT_BYTES.default)
+        kept = KeptClient(self.reach, client, share, None, self.shards)
+        tuned = ConnectionTuneOk(record.channel_max, record.frame_bytes_max, record.heartbeat_s)
+        try:
+            if kept.kept.resume(record.login, tuned, record.said):
+                self._begin(kept, sock)
+                return True
+        except CannotKeep:
+            pass
+        share.close()
+        return False
+
     def _take_tls(self, sock: socket.socket, host: str, port: int, tls: TlsSession) -> None:
         assert self.endpoint is not None, "it made the session"
         self._take(sock, Client(host, port, tls.peer(self.endpoint.user_from)), tls)
@@ -183,9 +224,13 @@ class Forwarder:
             sock.close()
             return
         share = Share(self.budget, CLUSTER_KEPT_BYTES.default)
-        kept = KeptClient(self.reach, client, share, tls)
-        task = self.loop.create_task(self._serve(kept, sock))
-        self.clients[task] = kept
+        reach = self.reach if self.shards is None else self.shards.first()
+        kept = KeptClient(reach, client, share, tls, self.shards)
+        self._begin(kept, sock)
+
+    def _begin(self, client: KeptClient, sock: socket.socket) -> None:
+        task = self.loop.create_task(self._serve(client, sock))
+        self.clients[task] = client
         task.add_done_callback(self._over)
 
     def _over(self, task: "asyncio.Task[None]") -> None:

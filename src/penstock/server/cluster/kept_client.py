@@ -23,9 +23,8 @@ from penstock.protocol.constants import HEARTBEAT_FRAME, SHUTDOWN_TEXT
 from penstock.protocol.methods import table as m
 from penstock.protocol.methods.codec import method_frame
 from penstock.replication.seen import NOTHING, Answer, Run, decode_runs, encode_runs
-from penstock.server.cluster.link_frames import DATA, END, LinkFault
+from penstock.server.cluster.link_frames import DATA, END, FORWARD, LinkFault
 from penstock.server.cluster.link_io import Client, LinkConnection
-from penstock.server.cluster.links import Links
 from penstock.server.net.proxy_header import header_of
 from penstock.server.net.tls import TlsFault, TlsSession
 
@@ -43,12 +42,14 @@ _NOBODY: Final = "CONNECTION_FORCED - no node of the cluster has led for too lon
 
 
 class Place(NamedTuple):
-    """Who leads: his name and address, the epoch, and whether that is this node."""
+    """Who leads: his name and address, the epoch, whether that is this node, and of which shard.
+    The address is "" where this member is the one that leads."""
 
     name: str
     address: str
     epoch: int
     is_here: bool = False
+    shard: int = 0
 
 
 class Upstream(Protocol):
@@ -137,6 +138,19 @@ class Pace:
             self.began_s = self.loop.time()
 
 
+class Dials(Protocol):
+    """As Links."""
+
+    async def forward(
+        self,
+        name: str,
+        address: str,
+        client: Client,
+        purpose: str = FORWARD,
+        unknown: bytes = b"",
+    ) -> tuple[LinkConnection, bytes]: ...
+
+
 class Reach:
     """How clients come to whoever leads. private_path: of the socket of this node's own broker;
     seen: which of some publishes are in the log, asked where this node leads; went_on: times that a
@@ -146,7 +160,7 @@ class Reach:
 
     def __init__(
         self,
-        links: Links,
+        links: Dials,
         place: Callable[[], Place | None],
         private_path: Callable[[], str],
         seen: Callable[[bytes], Awaitable[bytes]],
@@ -190,7 +204,7 @@ class Reach:
         self, place: Place, client: Client, unknown: list[Run]
     ) -> tuple[Upstream, Answer]:
         asked = encode_runs(unknown)
-        if not place.is_here:
+        if not place.is_here or (asked and place.address):
             link, seen = await self.links.forward(place.name, place.address, client, unknown=asked)
             return LinkUpstream(link), Answer(decode_runs(seen))
         answer = Answer(decode_runs(await self.seen(asked)) if asked else ())
@@ -201,14 +215,36 @@ class Reach:
         return LocalUpstream(reader, writer), answer
 
 
+class Shards:
+    """Virtual hosts are at several leaders. Nominal base; see siblings."""
+
+    def first(self) -> Reach:
+        """Whose broker hears a login."""
+        raise NotImplementedError
+
+    def of(self, vhost: str) -> Reach | None:
+        """Who has a virtual host, None where there is no such one."""
+        raise NotImplementedError
+
+    def reaches(self) -> list[Reach]:
+        """All of them."""
+        raise NotImplementedError
+
+
 class KeptClient:
-    """seen: publishes that were in the log of whoever leads when the last connection to him was
-    made; is_refused: nobody led for too long."""
+    """shards: None where one leader has all; seen: publishes that were in the log of whoever leads
+    when the last connection to him was made; is_refused: nobody led for too long."""
 
     def __init__(
-        self, reach: Reach, client: Client, share: Share, tls: TlsSession | None = None
+        self,
+        reach: Reach,
+        client: Client,
+        share: Share,
+        tls: TlsSession | None = None,
+        shards: Shards | None = None,
     ) -> None:
         self.reach = reach
+        self.shards = shards
         self.client = client
         self.tls = tls
         self.share = share
@@ -237,7 +273,10 @@ class KeptClient:
         self.writer = writer
         tasks: list[asyncio.Task[None]] = []
         try:
-            upstream = await self._connect(self._deadline())
+            if self.kept.is_moving:
+                upstream = await self._attach()
+            else:
+                upstream = await self._connect(self._deadline())
             if upstream is None:
                 self.is_refused = True
                 return
@@ -285,6 +324,8 @@ class KeptClient:
                 for at in range(0, len(data), _SLICE_BYTES):
                     await self.attached.wait()
                     kept.from_client(data[at : at + _SLICE_BYTES])
+                    if self.shards is not None and kept.can_move and not kept.is_moving:
+                        self._go_where(self.shards)
                     await pace.rest()
                 if self.attached.is_set():
                     self._write_broker()
@@ -298,6 +339,15 @@ class KeptClient:
         if self.upstream is not None:
             with suppress(*GONE):
                 self.upstream.end()
+
+    def _go_where(self, shards: Shards) -> None:
+        """The client has said which virtual host it wants: who has that is asked for it."""
+        reach = shards.of(self.kept.vhost)
+        if reach is not None and reach is not self.reach and self.upstream is not None:
+            self.reach = reach
+            self.attached.clear()
+            self.kept.move()
+            self.upstream.abort()
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
         """What the client says next, b"" at the end. Raises: OSError; TlsFault."""
@@ -378,6 +428,8 @@ class KeptClient:
         """A connection to whoever leads, None when nobody has for too long."""
         loop = asyncio.get_running_loop()
         while loop.time() < deadline and not self.has_said_all:
+            if self.shards is not None and not self.kept.vhost:
+                self.reach = self.shards.first()
             place = self.reach.place()
             if place is not None and self.reach.may_ask(place):
                 try:
@@ -395,6 +447,7 @@ class KeptClient:
     async def _attach(self) -> Upstream | None:
         """Go on with whoever leads; None: the client's connection ends. Raises: CannotKeep."""
         deadline = self._deadline()
+        is_again = self.kept.is_known
         while (upstream := await self._connect(deadline)) is not None:
             try:
                 async with asyncio.timeout(_ATTACH_S):
@@ -404,7 +457,7 @@ class KeptClient:
                 self.kept.lost()
                 await asyncio.sleep(_BUSY_S)
             else:
-                self.reach.went_on += 1
+                self.reach.went_on += is_again
                 self.reach.dropped += self.kept.dropped
                 self.kept.dropped = 0
                 self.attached.set()

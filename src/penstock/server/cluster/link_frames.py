@@ -41,6 +41,8 @@ TAKEN: Final = 13
 PUBLISHES: Final = 14
 """Publishes of a forwarded client of which nobody knows what became of them; TAKEN says which of
 them are in the log. See replication/seen."""
+HANDED: Final = 15
+"""The record of a client that is handed over, see broker/session/handover."""
 SPOILT: Final = 12
 """The answer to an ASK that could not be answered: u32 number, why."""
 
@@ -49,9 +51,11 @@ FORWARD: Final = "forward"
 PROBE: Final = "probe"
 ASK_BROKER: Final = "ask-broker"
 ASK_MEMBER: Final = "ask-member"
-"""What a connection is for: the two members themselves, a client, to see who answers, or a question
-to the control socket of the broker or of the member there."""
-FORWARDED: Final = (FORWARD, ASK_BROKER, ASK_MEMBER)
+HANDOVER: Final = "handover"
+"""What a connection is for: the two members themselves, a client, to see who answers, a question
+to the control socket of the broker or of the member there, or a client that has logged in at
+another broker of its node, whose record HANDED brings."""
+FORWARDED: Final = (FORWARD, ASK_BROKER, ASK_MEMBER, HANDOVER)
 
 
 class LinkFault(Exception):
@@ -68,7 +72,7 @@ class Hello(msgspec.Struct, frozen=True):
     to: the name of the member that it means.
     boot_id: of its process.
     clock_ms: its wall clock.
-    purpose: REPLICATION, FORWARD, PROBE, ASK_BROKER or ASK_MEMBER.
+    purpose: REPLICATION, FORWARD, PROBE, ASK_BROKER, ASK_MEMBER or HANDOVER.
     client_host, client_port, client_tls: of a forwarded client; what is known by its TLS, which
     ends at the node that it came to.
     asks: PUBLISHES follows.

@@ -19,6 +19,8 @@ from penstock.server.cluster.link_frames import (
     BEAT,
     FORWARD,
     FORWARDED,
+    HANDED,
+    HANDOVER,
     PROBE,
     PUBLISHES,
     REPLICATION,
@@ -286,22 +288,8 @@ class Links:
         purpose: str = FORWARD,
         unknown: bytes = b"",
     ) -> tuple[LinkConnection, bytes]:
-        """A connection for one client, which the broker there has taken, or for one who asks.
-        unknown: publishes of the client; with the connection comes which of them are in the log.
-        Raises: as `dial`."""
-        asks = unknown != b""
-        connection = await dial(address, self.tls, self.me, name, purpose, client, asks=asks)
-        try:
-            if asks:
-                connection.write(PUBLISHES, unknown)
-            async with asyncio.timeout(TAKEN_S):
-                kind, seen = await connection.read()
-            if kind != TAKEN:
-                raise LinkFault("does not take clients")
-        except BaseException:
-            connection.abort()
-            raise
-        return connection, seen
+        """As `forward_from`, from this member."""
+        return await forward_from(self.me, self.tls, name, address, client, purpose, unknown)
 
     def drop(self, name: str) -> None:
         """Close the link; it is made again."""
@@ -350,6 +338,33 @@ class Links:
         for connection in self.open.values():
             connection.abort()
         await asyncio.gather(*(peer.task for peer in self.peers.values()), return_exceptions=True)
+
+
+async def forward_from(
+    me: Self,
+    tls: LinkTls | None,
+    name: str,
+    address: str,
+    client: Client,
+    purpose: str,
+    first: bytes,
+) -> tuple[LinkConnection, bytes]:
+    """A connection for one client, which the broker there has taken, or for one who asks. first:
+    publishes of the client, with the connection comes which of them are in the log; or the record
+    of one that is handed over; b"" for neither. Raises: as `dial`."""
+    asks = first != b"" and purpose == FORWARD
+    connection = await dial(address, tls, me, name, purpose, client, asks=asks)
+    try:
+        if first:
+            connection.write(HANDED if purpose == HANDOVER else PUBLISHES, first)
+        async with asyncio.timeout(TAKEN_S):
+            kind, seen = await connection.read()
+        if kind != TAKEN:
+            raise LinkFault("does not take clients")
+    except BaseException:
+        connection.abort()
+        raise
+    return connection, seen
 
 
 def check_plain(host: str, *, is_plain: bool, has_tls: bool) -> None:

@@ -7,8 +7,9 @@ and what it writes is sent on. Every decision is made in replication/member.
 
 import asyncio
 import math
+import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -64,12 +65,14 @@ from penstock.server.cluster.etcd_coordinator import (
     read_members,
 )
 from penstock.server.cluster.forward import Forwarder, Questions, deliver
+from penstock.server.cluster.handed import Handed, serve_handed
 from penstock.server.cluster.kept_client import Place, Reach
 from penstock.server.cluster.link_frames import (
     ANSWER,
     ASK,
     ASK_BROKER,
     ASK_MEMBER,
+    HANDOVER,
     MESSAGE,
     NUDGE,
     PUBLISHES,
@@ -81,10 +84,11 @@ from penstock.server.cluster.link_io import LinkConnection
 from penstock.server.cluster.links import TAKEN_S, Links
 from penstock.server.cluster.member_events import ChildEvents, DiskEvents, LinkEvents
 from penstock.server.cluster.member_sockets import MemberSockets
-from penstock.server.cluster.pipe import NodeRow, Nodes, Ready, Start
+from penstock.server.cluster.pipe import NodeRow, Nodes, Places, Ready, Start
 from penstock.server.cluster.replica_disk import ReplicaDisk
 from penstock.server.cluster.resync_links import ResyncAsker, ResyncServer
 from penstock.server.cluster.settings import MemberSettings
+from penstock.server.cluster.siblings import Lead, Siblings
 from penstock.server.control.control_client import cluster_path, control_path
 
 TICK_S: Final = 0.05
@@ -104,8 +108,9 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
     """Owner of all parts of one member.
 
     base: the number of the last entry before the broker's first one; count: of its entries;
+    is_taking: clients come to this member, and not to its broker;
     ready: what the broker has said once it serves, None before; failure: why the member ends, None
-    after an orderly stop.
+    after an orderly stop; is_final: it would end so again at once.
     """
 
     def __init__(
@@ -118,6 +123,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         sockets: MemberSockets,
         log: Log,
         on_role: Callable[[str], None],
+        siblings: Siblings | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.config = config
@@ -133,7 +139,20 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.asker = ResyncAsker(self.links)
         self.server = ResyncServer(self.links, disk.path)
         reach = Reach(self.links, self._place, lambda: str(sockets.private), self._seen)
-        self.forwarder = Forwarder(sockets.public(), config, reach, log)
+        self.siblings = siblings
+        self.forwarder = Forwarder(sockets.public(), config, reach, log, siblings)
+        self.handed: Handed | None = None
+        if siblings is not None:
+            siblings.mine = reach
+            self.handed = Handed(
+                siblings.receive,
+                siblings.own,
+                reach,
+                self.forwarder,
+                config.handshake_ms / 1000,
+                config.connections_max,
+                log,
+            )
         path = config.control_socket or control_path(sockets.port)
         self.questions = Questions(self.links, path, self._place)
         self.thread: CoordinatorThread | None = None
@@ -154,8 +173,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.stalled_ms = 0
         self.last_words = ""
         self.failure: OperatorError | None = None
+        self.is_final = False
         self.over = asyncio.Event()
         self.is_closing = False
+        self.is_taking = False
         self.turns: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]]] = asyncio.Queue()
         self.tasks: set[asyncio.Task[None]] = set()
         self.alone_since: float | None = None
@@ -174,10 +195,55 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self._spawn()
         self._task(self._take_turns())
         self._task(self._tick())
-        self.forwarder.open()
-        await self.questions.open()
+        await self._open()
         thread.start()
         self.act()
+
+    async def _open(self) -> None:
+        """Take clients and questions for the broker of another node. Raises: OperatorError."""
+        self._take_clients()
+        if self.handed is not None:
+            self.handed.open()
+        await self.questions.open()
+
+    def _take_clients(self) -> None:
+        self.is_taking = True
+        self._look_at_ports()
+
+    def _look_at_ports(self) -> None:
+        """Clients come to a broker of this node where there is one, whichever shard it serves."""
+        serves = self.siblings is not None and self.siblings.serve_here()
+        if self.is_taking and not serves:
+            self.forwarder.open()
+        else:
+            self.forwarder.shut()
+
+    def told(self, leads: Mapping[int, Lead], places: Places) -> None:
+        """What the other members of this node say of their shards."""
+        if self.siblings is not None:
+            self.siblings.hear(leads, places)
+            self._look_at_ports()
+            if self.child is not None:
+                self.child.places(places)
+
+    def _lead_of(self) -> Lead:
+        """What this one says of its own."""
+        place, child = self._place(), self.child
+        mine = self.sockets.private
+        pids = [os.getpid()] + ([] if child is None else [child.process.pid])
+        about = Lead(
+            private="" if mine is None else str(mine),
+            cluster_id=self.me.cluster_id,
+            identity=self.me.identity,
+            boot_id=self.me.boot_id,
+            pids=tuple(pids),
+        )
+        if place is None:
+            return about
+        address = self.address if place.is_here else place.address
+        return msgspec.structs.replace(
+            about, leader=place.name, address=address, epoch=place.epoch, is_here=place.is_here
+        )
 
     def _task(self, work: Coroutine[Any, Any, None]) -> None:
         task = self.loop.create_task(work)
@@ -191,9 +257,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self.log.error("a task of the cluster's member has failed", fault)
             self._end(OperatorError(f"node '{self.me.name}' has failed: {fault}"))
 
-    def _end(self, failure: OperatorError | None) -> None:
+    def _end(self, failure: OperatorError | None, *, is_final: bool = False) -> None:
         if not self.over.is_set():
             self.failure = failure
+            self.is_final = is_final
             self.over.set()
 
     def command(self, words: str) -> str:
@@ -238,6 +305,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.forwarder.close()
+        if self.handed is not None:
+            await self.handed.close()
         self.questions.close()
         self.server.end_all()
         if self.child is not None:
@@ -249,6 +318,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         await self.links.close()
         await self.disk.close()
         self.sockets.close()
+        if self.siblings is not None:
+            self.siblings.close()
 
     async def _tick(self) -> None:
         while True:
@@ -264,6 +335,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             if self.child is not None and self.ready_told is not None:
                 self.child.waits(self.watch.words)
             self._tell_nodes(leading)
+            if self.siblings is not None:
+                self.siblings.say(self._lead_of())
 
     def _look_for_others(self) -> None:
         """Say once that this node waits to join a cluster of which nobody is there."""
@@ -368,7 +441,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
                     self.log.info(f"node '{peer}' is copied from this one")
                 self.server.serve(peer)
             case Refuse(words):
-                self._end(OperatorError(words))
+                self._end(OperatorError(words), is_final=True)
             case Closed():
                 self.turns.put_nowait(self._closed)
 
@@ -390,7 +463,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
     def _spawn(self) -> None:
         """The next broker, which waits."""
         try:
-            self.child = BrokerChild(self, self.sockets.handles())
+            handles = self.sockets.handles()
+            if self.siblings is not None:
+                handles += self.siblings.handles()
+            self.child = BrokerChild(self, handles)
         except OSError as fault:
             raise OperatorError(f"cannot start a broker: {fault.strerror}") from fault
         self.child_ended.clear()
@@ -404,9 +480,14 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
     async def _serve(self, epoch: int) -> None:
         if epoch != self.epoch or self.child is None:
             return
+        self.is_taking = False
         self.forwarder.shut()
+        if self.handed is not None:
+            self.handed.shut()
         self.questions.shut()
-        self.child.start(Start(self._for_broker(), self.sockets.inherited(), epoch, self.base))
+        shard = None if self.siblings is None else self.siblings.for_broker()
+        inherited = self.sockets.inherited()
+        self.child.start(Start(self._for_broker(), inherited, epoch, self.base, shard))
 
     def _for_broker(self) -> Config:
         config = self.sockets.settled(self.config)
@@ -424,7 +505,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             if is_orderly and not child.is_deposed:
                 child.stop()
                 # Who comes from now on waits for the next leader.
-                self.forwarder.open()
+                self._take_clients()
                 try:
                     async with asyncio.timeout(CLUSTER_STOP_MS.default * 2 / 1000):
                         await self.child_ended.wait()
@@ -441,8 +522,7 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         if not self.is_closing:
             if self.child is None:
                 self._spawn()
-            self.forwarder.open()
-            await self.questions.open()
+            await self._open()
         self.member.stopped(is_exact, now_ms())
         self.act()
 
@@ -586,10 +666,12 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
     def _place(self) -> Place | None:
         """Who leads, None while nobody does or this node's broker does not serve yet."""
         name, epoch = self.member.leader, self.member.epoch
+        shard = self.settings.shard
         if name == self.me.name:
-            return None if self.ready_told is None else Place(name, "", epoch, is_here=True)
+            is_ready = self.ready_told is not None
+            return Place(name, "", epoch, is_here=True, shard=shard) if is_ready else None
         row = self.members.get(name)
-        return None if row is None else Place(name, row.address, epoch)
+        return None if row is None else Place(name, row.address, epoch, shard=shard)
 
     async def _forwarded(self, hello: Hello, link: LinkConnection) -> None:
         if hello.purpose == ASK_MEMBER:
@@ -598,6 +680,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             raise LinkFault(f"node '{hello.name}' forwards a client, and this node does not lead")
         elif hello.purpose == ASK_BROKER:
             await deliver(hello, link, self.ready_told.control)
+        elif hello.purpose == HANDOVER:
+            if self.siblings is None:
+                raise LinkFault(f"node '{hello.name}' has several workers, and this one has not")
+            await serve_handed(link, self.siblings.own, TAKEN_S)
         elif hello.asks:
             async with asyncio.timeout(TAKEN_S):
                 kind, unknown = await link.read()
@@ -638,7 +724,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         # One that was forgotten by force has left its row, and its name is free.
         is_free = config is not None and mine in config.forgotten
         if mine is not None and mine != self.me.identity and not is_free:
-            self._end(OperatorError(foreign_words(self.me.name, mine, self.me.identity)))
+            words = foreign_words(self.me.name, mine, self.me.identity)
+            self._end(OperatorError(words), is_final=True)
             return
         other = view.live.get(self.me.name, b"").decode(errors="replace")
         if thread.is_live_wanted and other not in ("", self.me.boot_id) and view.was_live:
@@ -646,7 +733,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
                 OperatorError(
                     f"another process with the data directory of node '{self.me.name}' runs as "
                     "this one does: a directory was copied, and each node needs its own"
-                )
+                ),
+                is_final=True,
             )
             return
         self.links.known = known

@@ -5,6 +5,7 @@ A Unix socket besides the ports, of this user alone, is for forwarded clients.
 
 import os
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,11 +22,12 @@ BACKLOG: Final = 1024
 class MemberSockets(ClientPorts):
     """private: where the broker takes forwarded clients."""
 
-    def __init__(self, config: Config) -> None:
-        """Raises: OperatorError."""
+    def __init__(self, config: Config, given: Mapping[str, int] | None = None) -> None:
+        """given: the ports of a node with several members, as descriptors by name; then it is the
+        control socket that each has to itself. Raises: OperatorError."""
         self.private: Path | None = None
-        super().__init__(config)
-        whole = Path(control_path(self.port))
+        super().__init__(config, given)
+        whole = Path(control_path(self.port) if given is None else config.control_socket)
         try:
             self._open_private(whole.with_name(f"{whole.stem}-forwarded.sock"))
         except BaseException:

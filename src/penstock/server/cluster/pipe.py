@@ -19,6 +19,7 @@
                     WAITS    a sentence: what a majority waits for, "" for nothing
                     NODES    JSON of Nodes: who has how many of its entries
                     CONFIG   JSON of the configuration, to be put in force as after SIGHUP
+                    PLACES   JSON of Places: what the other brokers of this node have
                     STOP     a clean stop; what it writes are entries too
 
 When either side goes away the broker stops writing and confirms nothing more.
@@ -50,9 +51,10 @@ MARKED: Final = 7
 WAITS: Final = 20
 NODES: Final = 21
 CONFIG: Final = 22
+PLACES: Final = 23
 KINDS: Final = frozenset(
     {WARM, ENTRY, DONE, READY, FAILED, STALLED, START, COMMITTED, STOP, MARK, MARKED, WAITS}
-    | {MIRRORED, NODES, PUBLISHES, CONFIG}
+    | {MIRRORED, NODES, PUBLISHES, CONFIG, PLACES}
 )
 
 COUNT: Final = Struct(">Q")
@@ -66,14 +68,33 @@ class PipeEnded(OSError):
     """The member is gone: nothing may be written, nor confirmed."""
 
 
+class Places(Record):
+    """places: which shard has which virtual host; pids: of the processes of this node."""
+
+    places: dict[str, int] = msgspec.field(default_factory=dict)
+    pids: list[int] = msgspec.field(default_factory=list)
+
+
+class Shard(Record):
+    """Of a node with several brokers. number: of this one; receive, send: descriptors on which
+    connections are handed over, to it and to the others; places: what they have at the start."""
+
+    number: int
+    receive: int
+    send: dict[int, int]
+    places: Places
+
+
 class Start(Record):
     """inherited: descriptors that were handed down with the process, by name; epoch: that it leads,
-    0 for a test's, which writes no position; base: the number of the entry before its first."""
+    0 for a test's, which writes no position; base: the number of the entry before its first; shard:
+    None for the only broker of its node."""
 
     config: Config
     inherited: dict[str, int] = msgspec.field(default_factory=dict)
     epoch: int = 0
     base: int = 0
+    shard: Shard | None = None
 
 
 class Ready(Record):
@@ -160,6 +181,18 @@ def decode_nodes(payload: bytes) -> Nodes:
         return msgspec.json.decode(payload, type=Nodes)
     except (msgspec.DecodeError, ValueError) as error:
         raise PipeFault(f"NODES cannot be read: {error}") from error
+
+
+def encode_places(places: Places) -> bytes:
+    return msgspec.json.encode(places)
+
+
+def decode_places(payload: bytes) -> Places:
+    """Raises: PipeFault."""
+    try:
+        return msgspec.json.decode(payload, type=Places)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise PipeFault(f"PLACES cannot be read: {error}") from error
 
 
 def encode_config(config: Config) -> bytes:

@@ -8,7 +8,7 @@ from penstock.base.errors import OperatorError
 from penstock.replication.operations import REMOVE_FOLDER
 from penstock.server.cluster.catalogue_replica import RecordedDb
 from penstock.server.cluster.committed_disk import CommittedDisk
-from penstock.server.cluster.pipe import Nodes
+from penstock.server.cluster.pipe import Nodes, Places
 from penstock.server.cluster.recorder import (
     RecordedDirectory,
     Recorder,
@@ -31,7 +31,8 @@ STALLED_MS = 1000
 
 class RecordedFiles(LocalFiles):
     """on_stop: called on the loop when the member wants a clean stop; on_nodes: when it has said
-    how far the nodes of the cluster are.
+    how far the nodes of the cluster are; on_places: which broker of this node has which virtual
+    host.
 
     Raises, everywhere: OSError."""
 
@@ -41,6 +42,7 @@ class RecordedFiles(LocalFiles):
         self._look: Callable[[], None] | None = None
         self._disk: CommittedDisk | None = None
         self.on_nodes: Callable[[Nodes], None] | None = None
+        self.on_places: Callable[[Places], None] | None = None
 
     def directory(self, path: Path, freeing: FileReclaimer | None = None) -> Directory:
         return RecordedDirectory(path, self.recorder, freeing)
@@ -70,6 +72,7 @@ class RecordedFiles(LocalFiles):
     def disk(self, poller: Poller) -> DiskThread:
         self._disk = CommittedDisk(poller, self.recorder, self._heard)
         self._disk.on_nodes = self.on_nodes
+        self._disk.on_places = self.on_places
         return self._disk
 
     def working(self) -> AbstractContextManager[None]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from penstock.base.config import Config
+from penstock.base.errors import OperatorError
 from penstock.broker.broker import Log
 from penstock.replication.member import Member
 from penstock.replication.state import MemberState, Origin
@@ -14,6 +15,7 @@ from penstock.replication.timing import Bounds, Timing
 from penstock.server.boot.log_lines import log_of
 from penstock.server.boot.management_child import ManagementChild, is_management_wanted
 from penstock.server.cluster.admission import Self
+from penstock.server.cluster.agreed import AGREED, cores_fault, read_agreed
 from penstock.server.cluster.coordinator import CoordinatorThread
 from penstock.server.cluster.etcd import EtcdFault, EtcdStore
 from penstock.server.cluster.member import MemberNode, now_ms
@@ -23,6 +25,7 @@ from penstock.server.cluster.member_files import has_data, read_state
 from penstock.server.cluster.member_sockets import MemberSockets
 from penstock.server.cluster.replica_disk import ReplicaDisk
 from penstock.server.cluster.settings import MemberSettings, member_settings
+from penstock.server.cluster.siblings import Siblings
 from penstock.server.control.control_client import cluster_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.machine.clock import SystemClock
@@ -47,7 +50,7 @@ async def serve_member(
     await loop.run_in_executor(None, _look_at_etcd, store, log)
     sockets = MemberSockets(config)
     try:
-        node = _node(config, settings, sockets, log)
+        node = make_member(config, settings, sockets, log)
     except BaseException:
         sockets.close()
         raise
@@ -83,12 +86,25 @@ def _look_at_etcd(store: EtcdStore, log: Log) -> None:
     """One answer before anything is opened: an etcd that must not be used is refused at once, one
     that is not there yet may come. Raises: OperatorError."""
     try:
-        store.read()
+        found = store.read()
+        agreed = found.get(AGREED)
+        if agreed is not None:
+            wrong = cores_fault(read_agreed(agreed.value), 1)
+            if wrong:
+                raise OperatorError(wrong)
     except EtcdFault as fault:
         log.warning(f"no etcd answers yet: {fault}; this node waits for one")
 
 
-def _node(config: Config, settings: MemberSettings, sockets: MemberSockets, log: Log) -> MemberNode:
+def make_member(
+    config: Config,
+    settings: MemberSettings,
+    sockets: MemberSockets,
+    log: Log,
+    siblings: Siblings | None = None,
+) -> MemberNode:
+    """Takes the data directory. siblings: the other members of this node, None where there are
+    none. Raises: OperatorError."""
     path = Path(config.data_dir)
     boot_id = uuid4().hex[:12]
     state = read_state(path)
@@ -101,7 +117,7 @@ def _node(config: Config, settings: MemberSettings, sockets: MemberSockets, log:
     position = disk.open()
     if is_new:
         disk.position.write(0, 0, True)
-    me = Self(settings.cluster, state.cluster_id, settings.name, state.identity, boot_id)
+    me = Self(settings.group, state.cluster_id, settings.name, state.identity, boot_id)
     member = Member(
         settings.name,
         state,
@@ -116,9 +132,7 @@ def _node(config: Config, settings: MemberSettings, sockets: MemberSockets, log:
         now_ms(),
         _machine(),
     )
-    node = MemberNode(
-        config, settings, member, me, disk, sockets, log, lambda words: log.info(words)
-    )
+    node = MemberNode(config, settings, member, me, disk, sockets, log, log.info, siblings)
     disk.events = node
     return node
 

@@ -1,7 +1,7 @@
 """What a member is told at its start, checked: names, addresses, etcd, certificates."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.base.config import Config
@@ -12,13 +12,16 @@ from penstock.server.cluster.link_tls import LinkTls, check_own, load_tls
 from penstock.server.cluster.links import check_plain
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+SHARDS: Final = "shards/"
+PORT_MAX: Final = 65_535
 _ANYWHERE: Final = ("0.0.0.0", "::", "")
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
     """cluster, name: of the cluster and of this node; host, port: where peers come in, 0 for any
-    free port; advertised: what they are told instead, "" for the same."""
+    free port; advertised: what they are told instead, "" for the same; shard: of this member, where
+    a node has several; its port is that of the first one, and so many more."""
 
     cluster: str
     name: str
@@ -28,11 +31,46 @@ class MemberSettings:
     endpoints: list[str]
     etcd_files: EtcdFiles
     tls: LinkTls | None
+    shard: int = 0
 
     @property
     def prefix(self) -> str:
-        """Of this cluster's keys in etcd."""
-        return f"/penstock/{self.cluster}/"
+        """Of this cluster's keys in etcd, or of this shard's."""
+        whole = f"/penstock/{self.cluster}/"
+        return f"{whole}{SHARDS}{self.shard}/" if self.shard else whole
+
+    @property
+    def group(self) -> str:
+        """What the members of one log have in common: the cluster's name, or `NAME/1`."""
+        return f"{self.cluster}/{self.shard}" if self.shard else self.cluster
+
+    def of_shard(self, shard: int) -> "MemberSettings":
+        """Those of another member of this node. Raises: OperatorError for a port beyond all."""
+        return replace(
+            self,
+            port=_port_of(self.port, shard),
+            advertised=_address_of(self.advertised, shard),
+            shard=shard,
+        )
+
+
+def _port_of(port: int, shard: int) -> int:
+    """Raises: OperatorError."""
+    found = port + shard if port else 0
+    if found > PORT_MAX:
+        raise OperatorError(
+            f"worker {shard} would listen for other nodes on port {found}, and {PORT_MAX} is the "
+            "last: each has the port of --cluster-listen and so many more"
+        )
+    return found
+
+
+def _address_of(address: str, shard: int) -> str:
+    """Raises: OperatorError."""
+    if not address:
+        return ""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{_port_of(int(port), shard)}"
 
 
 def member_settings(config: Config) -> MemberSettings:

@@ -26,6 +26,9 @@ SERVICE: Final = Path("/run/penstock")
 SESSIONS: Final = Path("/run/user")
 OF_CLUSTER: Final = "-cluster"
 """Ending of the socket where a node of a cluster answers, besides that of its broker."""
+NOBODY_LEADS: Final = (
+    "no node of the cluster leads now, so nobody can answer: look at `penstock cluster status`"
+)
 HELLO: Final = b'{"op":"amqp"}\n'
 """Has the broker speak AMQP over the control socket from then on."""
 

@@ -5,6 +5,7 @@ anew waits to be accepted.
 """
 
 import socket
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -22,10 +23,18 @@ NO_PORT: Final = "port = -1 and no TLS: nobody could connect; give tls_cert, or 
 class ClientPorts:
     """socks: by those names."""
 
-    def __init__(self, config: Config) -> None:
-        """Raises: OperatorError."""
+    def __init__(self, config: Config, given: Mapping[str, int] | None = None) -> None:
+        """given: descriptors of such ports, by name, of a process that has opened them already.
+        Raises: OperatorError."""
         self.host = config.host
         self.socks: dict[str, socket.socket] = {}
+        for name, handle in (given or {}).items():
+            self.socks[name] = socket.socket(fileno=handle)
+            self.socks[name].setblocking(False)
+        if given is None:
+            self._open(config)
+
+    def _open(self, config: Config) -> None:
         try:
             if config.port >= 0:
                 self.socks[CLIENTS] = open_socket(config.host, config.port)

@@ -79,7 +79,8 @@ class HandoverSocket(Elsewhere):
     """One worker's, in both directions. Owner: the node.
 
     relays: clients by TLS whose connections other processes serve; given, taken: connections so
-    far; refused: clients and messages that came to nothing.
+    far; refused: clients and messages that came to nothing; is_login_wanted: by those who receive
+    some, because brokers of other nodes have the virtual hosts.
 
         node.join(receive, send, worker_of)   # before it starts; it is made, and broker.host has it
         handover.listen(listener)             # once it has started: takes what others send
@@ -99,6 +100,7 @@ class HandoverSocket(Elsewhere):
         number; worker_of: which of these has a virtual host, -1 for none of them."""
         self.relays: set[TlsRelay] = set()
         self.given = self.taken = self.refused = 0
+        self.is_login_wanted = False
         self.homes = TlsHomes()
         self._loop = loop
         self._broker = broker
@@ -116,6 +118,9 @@ class HandoverSocket(Elsewhere):
 
     def worker_of(self, vhost: str) -> int:
         return self._worker_of(vhost)
+
+    def keeps_logins(self) -> bool:
+        return self.is_login_wanted
 
     def stays(self, peer_host: str) -> None:
         self.homes.told(peer_host, NOT_ELSEWHERE, self._loop.time())

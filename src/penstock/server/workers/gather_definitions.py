@@ -90,13 +90,13 @@ class Import(Way):
         places = everybody.places
         try:
             for name in new:
-                places.place(name)
+                await places.add(name)
             first = await everybody.workers.ask(0, _questions(everybody, fields, ())[0])
         except WorkerGone as gone:
             raise UnavailableError(f"{gone}; of the file, all or nothing is there") from gone
         except OperatorError:
             for name in new:
-                places.forget(name)
+                await places.drop(name)
             raise
         return await self._others(everybody, fields, first, new)
 
@@ -123,13 +123,15 @@ class Import(Way):
             is_away = is_away or isinstance(found, UnavailableError)
             for name in new:
                 if not isinstance(found, WorkerGone) and everybody.home(name) == worker:
-                    everybody.places.forget(name)
+                    await everybody.places.drop(name)
         if faults:
             kind = UnavailableError if is_away else OperatorError
             raise kind(
                 f"imported at worker {', '.join(done)}, and not at {', '.join(faults)}; import "
                 "the same file again: what is there already stays as it is"
             )
+        if new:
+            await everybody.places.spread()
         await everybody.make_all_equal()
         return _summed(answers)
 

@@ -155,9 +155,9 @@ class AddVhost(Way):
     async def _make(self, everybody: Everybody, name: str, fields: Fields) -> Answer:
         places = everybody.places
         there = everybody.home(name)
-        worker = places.place(name) if there is None else there
+        worker = await places.add(name) if there is None else there
         try:
-            return await everybody.workers.ask_raw(worker, fields)
+            done = await everybody.workers.ask_raw(worker, fields)
         except WorkerGone as gone:
             # It may have been made: what its worker has at its next start decides.
             raise OperatorError(
@@ -166,8 +166,11 @@ class AddVhost(Way):
             ) from gone
         except OperatorError:
             if there is None:
-                places.forget(name)
+                await places.drop(name)
             raise
+        if there is None:
+            await places.spread()
+        return done
 
 
 class DeleteVhost(Way):
@@ -180,5 +183,5 @@ class DeleteVhost(Way):
             if worker is None:
                 raise everybody.no_vhost(name, "no vhost '{}'; there is: ")
             done = await everybody.workers.ask_raw(worker, fields)
-            places.forget(name)
+            await places.drop(name)
         return done

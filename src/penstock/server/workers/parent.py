@@ -11,7 +11,9 @@ import socket
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
@@ -75,12 +77,17 @@ class HandoverEnds:
 
 class Parent:
     """reread: the settings as they are written now, None where they are written nowhere; changed:
-    those that `flow set` has changed since the start, by key."""
+    those that `flow set` has changed since the start, by key; failure: why it ends, None for an
+    orderly stop."""
 
     def __init__(
-        self, config: Config, log: Log, reread: Callable[[], Config] | None = None
+        self,
+        config: Config,
+        log: Log,
+        reread: Callable[[], Config] | None = None,
+        placement: Placement | None = None,
     ) -> None:
-        """Raises: OperatorError."""
+        """placement: that others have agreed on already, which this closes."""
         count = config.cores
         self.log = log
         self.reread = reread
@@ -93,12 +100,13 @@ class Parent:
         with ExitStack() as undo:
             self.handover = HandoverEnds(count)
             undo.callback(self.handover.close)
-            self.placement = Placement(count, directory)
+            self.placement = placement or Placement(count, directory)
             undo.callback(self.placement.close)
             self.ports = ClientPorts(config)
             undo.callback(self.ports.close)
             # The last: of a start that fails here nothing stays, and one broker alone may start.
-            self.placement.settle(config.vhosts, is_single)
+            if placement is None:
+                self.placement.settle(config.vhosts, is_single)
             undo.pop_all()
         self.config = self.ports.settled(config)
         self.path = config.control_socket or control_path(self.ports.port)
@@ -111,6 +119,7 @@ class Parent:
         self.control: ControlSocket | None = None
         self.management: ManagementChild | None = None
         self.changed: dict[str, object] = {}
+        self.failure: OperatorError | None = None
         self.over = asyncio.Event()
 
     # -- workers ---------------------------------------------------------------------------------
@@ -233,9 +242,12 @@ class Parent:
                 self._turn_away(worker)
                 continue
             self.tell_all()
-            self.log.info(f"worker {worker} serves again, pid {self.workers[worker].pid}")
-            await self._set_again(worker)
-            await self._look_at_users(worker)
+            await self._serves_again(worker)
+
+    async def _serves_again(self, worker: int) -> None:
+        self.log.info(f"worker {worker} serves again, pid {self.workers[worker].pid}")
+        await self._set_again(worker)
+        await self._look_at_users(worker)
 
     async def _set_again(self, worker: int) -> None:
         """Settings that were changed while the node runs are the same at all workers."""
@@ -288,7 +300,11 @@ class Parent:
         self.config = in_force(self.config, after)
         for number, one in enumerate(self.workers):
             own = worker_config(after, number, self.placement, self.control_of(number))
-            one.tell(Told(config=own))
+            one.tell(self._settings(own))
+
+    def _settings(self, config: Config) -> msgspec.Struct:
+        """For a worker: to be put in force."""
+        return Told(config=config)
 
     async def stop(self) -> None:
         """Workers stop in order, side by side."""
@@ -311,9 +327,16 @@ async def serve_workers(
     reread: Callable[[], Config] | None = None,
 ) -> None:
     """Run `config.cores` workers until SIGINT or SIGTERM. Raises: OperatorError."""
-    loop = asyncio.get_running_loop()
     raise_limit(0)
-    parent = Parent(config, log_of(config, SystemClock()), reread)
+    await run_parent(Parent(config, log_of(config, SystemClock()), reread), announce)
+
+
+P = TypeVar("P", bound=Parent)
+
+
+async def run_parent(parent: P, announce: Callable[[P], None]) -> None:
+    """Until SIGINT or SIGTERM, or until it fails. Raises: OperatorError."""
+    loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, parent.over.set)
     loop.add_signal_handler(signal.SIGHUP, parent.hang_up)
@@ -326,3 +349,5 @@ async def serve_workers(
         await parent.over.wait()
     finally:
         await parent.stop()
+    if parent.failure is not None:
+        raise parent.failure

@@ -136,6 +136,17 @@ class Placement:
         """In the order in which they came."""
         return [name for name, place in self._places.items() if place == worker]
 
+    async def add(self, vhost: str) -> int:
+        """As `place`, where others may have to agree."""
+        return self.place(vhost)
+
+    async def spread(self) -> None:
+        """Everybody knows of what was added when it returns."""
+
+    async def drop(self, vhost: str) -> None:
+        """As `forget`."""
+        self.forget(vhost)
+
     def place(self, vhost: str) -> int:
         """Choose a worker for a new one, the one with the fewest, and remember it for good; one
         that is there stays. Raises: OperatorError, and then nothing has changed."""
@@ -184,6 +195,12 @@ class Placement:
             self._write({name: at for name, at in self._places.items() if name != vhost})
 
     def _write(self, places: dict[str, int]) -> None:
+        self._keep(places)
+        self._places = places
+        if self.changed is not None:
+            self.changed()
+
+    def _keep(self, places: dict[str, int]) -> None:
         if self.data_dir:
             path = Path(self.data_dir) / PLACES
             try:
@@ -191,6 +208,3 @@ class Placement:
                 write_whole(path, msgspec.json.encode(Stored(places)))
             except OSError as fault:
                 raise OperatorError(f"{path} cannot be written: {fault.strerror}") from fault
-        self._places = places
-        if self.changed is not None:
-            self.changed()

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from penstock.base.errors import OperatorError, UnavailableError
+from penstock.server.control.control_client import NOBODY_LEADS
 from penstock.server.control.control_socket import ASKED_BY, ASKER, IN_LINES, LINES
 
 Row = dict[str, Any]
@@ -109,8 +110,10 @@ class WorkerClient:
                     found = await read(line)
                     is_whole = True
                     return found
-                except OperatorError:
+                except OperatorError as error:
                     is_whole = True
+                    if str(error) == NOBODY_LEADS:
+                        raise WorkerGone(worker, NOBODY_LEADS) from error
                     raise
                 finally:
                     self._put_back(worker, line, is_whole)

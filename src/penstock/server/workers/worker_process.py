@@ -3,14 +3,15 @@
 import asyncio
 import signal
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.server.machine.spawn import spawn_child
-from penstock.server.workers.pipe import Ready, Start, Told, line_of
+from penstock.server.workers.pipe import Ready, line_of
 
 MODULE: Final = "penstock.cli.worker_child"
 STOP_S: Final = 30.0
@@ -18,14 +19,31 @@ STOP_S: Final = 30.0
 LINE_BYTES: Final = 1 << 20
 
 
+class StartOf(Protocol):
+    """The first line to it."""
+
+    @property
+    def worker(self) -> int: ...
+
+
 class WorkerProcess:
-    """Of one start. handles: descriptors that it inherits. ready: set once it serves, or has said
+    """Of one start. handles: descriptors that it inherits; shape: of what it says, which `heard` is
+    called with. ready: set once it serves, or has said
     why not; ended: its exit code, once it is gone. Raises: OperatorError when there is none."""
 
-    def __init__(self, start: Start, handles: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        start: StartOf,
+        handles: tuple[int, ...],
+        module: str = MODULE,
+        shape: type[Ready] = Ready,
+        heard: Callable[[Ready], None] | None = None,
+    ) -> None:
         self.worker = start.worker
+        self._shape = shape
+        self._told_of = heard
         try:
-            self.process, self._sock = spawn_child(handles, MODULE)
+            self.process, self._sock = spawn_child(handles, module)
         except OSError as fault:
             raise OperatorError(f"worker {start.worker} cannot be started: {fault}") from fault
         self._sock.setblocking(False)
@@ -48,7 +66,7 @@ class WorkerProcess:
         try:
             # Its end is the end of the process, or will be.
             while line := await reader.readline():
-                self._heard(msgspec.json.decode(line, type=Ready))
+                self._heard(msgspec.json.decode(line, type=self._shape))
         except (OSError, ValueError):
             # Cut off in the middle, which the end of the process says as well.
             pass
@@ -59,6 +77,8 @@ class WorkerProcess:
         return code
 
     def _heard(self, said: Ready) -> None:
+        if self._told_of is not None:
+            self._told_of(said)
         if not self.ready.done():
             self.ready.set_result(said)
 
@@ -69,7 +89,7 @@ class WorkerProcess:
             self.process.kill()
             return self.process.wait()
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: msgspec.Struct) -> None:
         line = line_of(told)
         if self._writer is None:
             self._unsent.append(line)

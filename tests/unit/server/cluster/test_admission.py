@@ -1,12 +1,14 @@
 """Members that may not talk to each other are told why, in one sentence that says what to do."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.server.cluster.admission import Self, clock_fault, hello_fault, welcome_fault
-from penstock.server.cluster.link_frames import PROTOCOL, Hello, Welcome
+from penstock.server.cluster.link_frames import FORWARD, HANDOVER, PROTOCOL, Hello, Welcome
 from penstock.server.cluster.settings import member_settings
 
 ME = Self("penstock", "id-1", "a", "identity-a", "boot")
@@ -89,3 +91,32 @@ def test_settings_that_make_no_node_are_refused(changed: dict[str, object], says
     member_settings(Config(**given))  # type: ignore[arg-type]  # fields of Config
     with pytest.raises(OperatorError, match=says):
         member_settings(Config(**(given | changed)))  # type: ignore[arg-type]  # as above
+
+
+def test_another_process_of_this_node_brings_clients_and_nothing_else() -> None:
+    own = {"name": "a", "identity": "identity-a"}
+    assert refused(**own, purpose=FORWARD) == ""
+    assert refused(**own, purpose=HANDOVER) == ""
+    assert "dials itself" in refused(**own)
+    assert "dials itself" in refused(name="a", purpose=FORWARD)
+
+
+def test_each_shard_has_a_port_keys_and_a_name_of_its_own() -> None:
+    config = Config(
+        data_dir="data",
+        cluster_coordinator="http://e1:2379",
+        cluster_node="a",
+        cluster_listen="127.0.0.1:25672",
+        cluster_advertise="[::1]:65535",
+        cluster_plain=True,
+    )
+    first = member_settings(config)
+    assert first.of_shard(0) == first
+    assert (first.prefix, first.group) == ("/penstock/penstock/", "penstock")
+    plain = member_settings(replace(config, cluster_advertise="10.0.0.1:700")).of_shard(2)
+    assert (plain.port, plain.advertised) == (25674, "10.0.0.1:702")
+    assert (plain.prefix, plain.group) == ("/penstock/penstock/shards/2/", "penstock/2")
+    with pytest.raises(OperatorError, match=r"port 65536, and 65535 is the last"):
+        first.of_shard(1)
+    free = member_settings(replace(config, cluster_listen="127.0.0.1:0", cluster_advertise=""))
+    assert (free.of_shard(1).port, free.of_shard(1).advertised) == (0, "")

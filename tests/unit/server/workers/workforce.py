@@ -34,7 +34,7 @@ class Placed:
     def vhosts(self) -> dict[str, int]:
         return dict(self.places)
 
-    def place(self, vhost: str) -> int:
+    async def add(self, vhost: str) -> int:
         counts = [0] * self.count
         for worker in self.places.values():
             counts[worker] += 1
@@ -42,7 +42,10 @@ class Placed:
         self.log.append(f"place {vhost}")
         return self.places[vhost]
 
-    def forget(self, vhost: str) -> None:
+    async def spread(self) -> None:
+        """Nobody else has to hear of it."""
+
+    async def drop(self, vhost: str) -> None:
         del self.places[vhost]
         self.log.append(f"forget {vhost}")
 

@@ -1,0 +1,209 @@
+"""Which worker has which virtual host, agreed on by all nodes of a cluster in etcd (see agreed).
+
+Every change is a compare-and-swap of the one key, and then written into `workers.json` of this node
+as well, for a directory that leaves the cluster. What others have changed is seen within POLL_S.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from penstock.base.errors import OperatorError
+from penstock.broker.actors.log import Log
+from penstock.server.cluster.agreed import AGREED, Agreed, cores_fault, read_agreed
+from penstock.server.cluster.coordinator import CONFIG
+from penstock.server.cluster.etcd import EtcdFault, EtcdStore, Stored
+from penstock.server.cluster.follower_files import DATABASE
+from penstock.server.workers.placement import NO_WORKER, Placement
+
+POLL_S: Final = 0.5
+SLACK_S: Final = 0.2
+"""For the reading itself."""
+TRIES: Final = 20
+"""Of a swap: so many nodes may be first."""
+Edit = Callable[[dict[str, int]], dict[str, int]]
+
+
+class AgreedPlacement(Placement):
+    """store: of the cluster's keys, used by a thread of this one's. Raises: OperatorError where
+    etcd does not answer, and then nobody knows whether something has changed."""
+
+    def __init__(self, count: int, data_dir: str, store: EtcdStore, log: Log) -> None:
+        """Raises: OperatorError."""
+        self.polling: asyncio.Task[None] | None = None
+        self.thread = ThreadPoolExecutor(1, "places")
+        super().__init__(count, data_dir)
+        self.store = store
+        self.log = log
+        self.revision = 0
+        # One that is in the file only belongs to no cluster yet.
+        self.before = self.vhosts()
+
+    # -- the start -------------------------------------------------------------------------------
+
+    async def agree(self, configured: Iterable[str]) -> None:
+        """Have a place for each virtual host that is configured, or was here before there was an
+        agreement. Waits for etcd. Raises: OperatorError, also for another number of workers."""
+        names = list(configured)
+        has_said = False
+        while True:
+            try:
+                await self._run(lambda: self._begin(names))
+            except EtcdFault as fault:
+                if not has_said:
+                    self.log.warning(f"no etcd answers yet: {fault}; this node waits for one")
+                has_said = True
+                await asyncio.sleep(POLL_S)
+            else:
+                break
+        self.polling = asyncio.get_running_loop().create_task(self._poll())
+
+    def _begin(self, configured: list[str]) -> None:
+        def edit(there: dict[str, int]) -> dict[str, int]:
+            places = there or self._earlier()
+            for name in configured:
+                if name not in places:
+                    places = {**places, name: _fewest(places, self.count)}
+            return places
+
+        self._swap(edit)
+
+    def _earlier(self) -> dict[str, int]:
+        """Before there was an agreement: by the file of several workers that were no cluster, or
+        the first one's, of a single broker or of nodes that had one each.
+        Raises: OperatorError; EtcdFault."""
+        if self.before:
+            return self.before
+        database = Path(self.data_dir) / DATABASE
+        if database.exists():
+            return dict.fromkeys(_names_in(database), 0)
+        if CONFIG in self.store.read(CONFIG):
+            raise OperatorError(
+                f"--cores {self.count}: this cluster was made without --cores, and this node has "
+                "nothing of it yet: start one that has with --cores first"
+            )
+        return {}
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    async def _run(self, work: Callable[[], None]) -> None:
+        before = self._places
+        await asyncio.get_running_loop().run_in_executor(self.thread, work)
+        self._tell(before)
+
+    def _tell(self, before: dict[str, int]) -> None:
+        if self._places != before and self.changed is not None:
+            self.changed()
+
+    async def _edit(self, edit: Edit) -> None:
+        try:
+            await self._run(lambda: self._swap(edit))
+        except EtcdFault as fault:
+            raise OperatorError(
+                f"the nodes cannot agree on it while etcd does not answer ({fault}): try again"
+            ) from fault
+
+    def _swap(self, edit: Edit) -> None:
+        """In the thread. Raises: EtcdFault, OperatorError."""
+        for _ in range(TRIES):
+            stored = self.store.read(AGREED).get(AGREED)
+            agreed = self._agreed(stored)
+            wanted = edit(agreed.vhosts)
+            if stored is not None and wanted == agreed.vhosts:
+                self._take(wanted, stored.revision)
+                return
+            data = msgspec.json.encode(Agreed(self.count, wanted))
+            if self.store.swap(AGREED, 0 if stored is None else stored.revision, data):
+                self._take(wanted, self.revision)
+                return
+        raise OperatorError("other nodes change which worker has which virtual host: try again")
+
+    def _agreed(self, stored: Stored | None) -> Agreed:
+        """Raises: OperatorError."""
+        if stored is None:
+            return Agreed(self.count)
+        agreed = read_agreed(stored.value)
+        wrong = cores_fault(agreed, self.count)
+        if wrong:
+            raise OperatorError(wrong)
+        return agreed
+
+    def _take(self, places: dict[str, int], revision: int) -> None:
+        self.revision = revision
+        if places != self._places:
+            self._keep(places)
+            self._places = places
+
+    async def add(self, vhost: str) -> int:
+        def edit(there: dict[str, int]) -> dict[str, int]:
+            if vhost in there:
+                return there
+            return {**there, vhost: _fewest(there, self.count)}
+
+        await self._edit(edit)
+        return self.worker_of(vhost)
+
+    async def spread(self) -> None:
+        await asyncio.sleep(POLL_S + SLACK_S)
+
+    async def drop(self, vhost: str) -> None:
+        await self._edit(lambda there: {name: at for name, at in there.items() if name != vhost})
+
+    async def learn(self, worker: int, names: Iterable[str]) -> None:
+        """These are at that worker. Raises: OperatorError, also where one is at another."""
+        new = [name for name in names if self.worker_of(name) != worker]
+        if not new:
+            return
+
+        def edit(there: dict[str, int]) -> dict[str, int]:
+            for name in new:
+                if there.get(name, NO_WORKER) not in (NO_WORKER, worker):
+                    raise OperatorError(
+                        f"virtual host '{name}' is at worker {there[name]} and at worker {worker}; "
+                        "export the definitions of one of them, and delete it there"
+                    )
+            return {**there, **dict.fromkeys(new, worker)}
+
+        await self._edit(edit)
+
+    # -- what others change ----------------------------------------------------------------------
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            with suppress(EtcdFault, OperatorError):
+                await self._run(self._look)
+
+    def _look(self) -> None:
+        stored = self.store.read(AGREED).get(AGREED)
+        if stored is not None and stored.revision != self.revision:
+            self._take(self._agreed(stored).vhosts, stored.revision)
+
+    def close(self) -> None:
+        super().close()
+        if self.polling is not None:
+            self.polling.cancel()
+        self.thread.shutdown(wait=False)
+
+
+def _fewest(places: dict[str, int], count: int) -> int:
+    counts = [0] * count
+    for worker in places.values():
+        counts[worker] += 1
+    return counts.index(min(counts))
+
+
+def _names_in(database: Path) -> list[str]:
+    """Virtual hosts of a broker's catalogue. Raises: OperatorError."""
+    try:
+        with closing(sqlite3.connect(database)) as found:
+            rows = found.execute("SELECT name FROM vhosts").fetchall()
+    except sqlite3.Error as fault:
+        raise OperatorError(f"{database} cannot be read: {fault}") from fault
+    return ["/", *(name for (name,) in rows if name != "/")]

@@ -1,0 +1,141 @@
+"""Which worker has which virtual host, agreed on by several nodes in a real etcd."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.broker.actors.log import Log
+from penstock.demo.cluster_rig import ClusterRig
+from penstock.server.cluster.etcd import EtcdStore
+from penstock.server.shards.placement import AgreedPlacement
+from tests.conformance.live import free_port
+from tests.patience import PATIENCE_S
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterRig]:
+    try:
+        rig = ClusterRig(tmp_path_factory.mktemp("etcd"), names=(), port=free_port)
+    except OperatorError as error:
+        pytest.skip(str(error))
+    rig.start_etcd()
+    yield rig
+    rig.close()
+
+
+class Nodes:
+    """Of one cluster, which no other test has."""
+
+    def __init__(self, rig: ClusterRig, folder: Path) -> None:
+        self.rig = rig
+        self.folder = folder
+        self.prefix = f"/penstock/{folder.name}/"
+        self.stores: list[EtcdStore] = []
+        self.made: list[AgreedPlacement] = []
+
+    def store(self) -> EtcdStore:
+        self.stores.append(EtcdStore([self.rig.endpoint], self.prefix))
+        return self.stores[-1]
+
+    def node(self, name: str, cores: int = 2) -> AgreedPlacement:
+        data = self.folder / name
+        self.made.append(AgreedPlacement(cores, str(data), self.store(), Log()))
+        return self.made[-1]
+
+    def close(self) -> None:
+        for one in self.made:
+            one.close()
+        for store in self.stores:
+            store.close()
+
+
+@pytest.fixture
+def nodes(etcd: ClusterRig, tmp_path: Path) -> Iterator[Nodes]:
+    made = Nodes(etcd, tmp_path)
+    yield made
+    made.close()
+
+
+async def await_place(node: AgreedPlacement, vhost: str, worker: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while node.worker_of(vhost) != worker:
+            await asyncio.sleep(0.02)
+
+
+async def test_nodes_agree_on_a_new_virtual_host(nodes: Nodes) -> None:
+    a, b = nodes.node("a"), nodes.node("b")
+    await a.agree(["/"])
+    await b.agree(["/"])
+    assert a.vhosts() == b.vhosts() == {"/": 0}
+    told: list[dict[str, int]] = []
+    b.changed = lambda: told.append(b.vhosts())
+    assert await a.add("one") == 1
+    await await_place(b, "one", 1)
+    assert told == [{"/": 0, "one": 1}]
+    assert await b.add("one") == 1, "whoever comes second is told"
+    both = await asyncio.gather(a.add("two"), b.add("three"))
+    assert sorted(both) == [0, 1], "they have not chosen the same"
+    await a.drop("one")
+    await await_place(b, "one", -1)
+    # For a directory that leaves the cluster.
+    kept = json.loads((nodes.folder / "b" / "workers.json").read_bytes())
+    assert kept["vhosts"] == b.vhosts()
+
+
+async def test_another_number_of_workers_is_refused(nodes: Nodes) -> None:
+    await nodes.node("a").agree(["/"])
+    with pytest.raises(OperatorError, match=r"have 2 workers each.*start it with --cores 2"):
+        await nodes.node("b", cores=3).agree(["/"])
+
+
+async def test_what_there_was_before_is_at_the_first(nodes: Nodes) -> None:
+    data = nodes.folder / "a"
+    data.mkdir()
+    with sqlite3.connect(data / "metadata.sqlite") as made:
+        made.execute("CREATE TABLE vhosts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)")
+        made.execute("INSERT INTO vhosts (name) VALUES ('old')")
+    made.close()
+    node = nodes.node("a")
+    await node.agree(["/", "new"])
+    assert node.vhosts() == {"/": 0, "old": 0, "new": 1}
+
+
+async def test_a_node_without_data_does_not_decide_for_a_cluster_of_single_ones(
+    nodes: Nodes,
+) -> None:
+    nodes.store().put("config", b"{}")
+    with pytest.raises(OperatorError, match=r"made without --cores.*start one that has"):
+        await nodes.node("empty").agree(["/"])
+
+
+async def test_several_workers_that_were_no_cluster_keep_their_places(nodes: Nodes) -> None:
+    data = nodes.folder / "a"
+    data.mkdir()
+    (data / "workers.json").write_text('{"vhosts": {"/": 1, "x": 0}}')
+    node = nodes.node("a")
+    await node.agree(["/", "new"])
+    assert node.vhosts() == {"/": 1, "x": 0, "new": 0}
+
+
+async def test_what_is_found_at_a_worker_has_its_place_there(nodes: Nodes) -> None:
+    node = nodes.node("a")
+    await node.agree(["/"])
+    await node.learn(0, ["/", "late"])
+    assert node.worker_of("late") == 0
+    with pytest.raises(OperatorError, match="at worker 0 and at worker 1"):
+        await node.learn(1, ["late"])
+
+
+async def test_without_etcd_nothing_is_changed(nodes: Nodes) -> None:
+    node = nodes.node("a")
+    await node.agree(["/"])
+    node.store = EtcdStore([f"http://127.0.0.1:{free_port()}"], nodes.prefix)
+    nodes.stores.append(node.store)
+    with pytest.raises(OperatorError, match="cannot agree on it while etcd does not answer"):
+        await node.add("one")
+    assert node.vhosts() == {"/": 0}
