@@ -79,6 +79,8 @@ LAYER_OF: Final = {
     "cluster/test_mirrors.py": LONG,
     "cluster/test_partitions.py": LONG,
     "cluster/test_refusals.py": LONG,
+    "cluster/test_shards.py": LONG,
+    "cluster/test_shards_alone.py": LONG,
     "crash": DISK,
     # Bugs can only be planted in plain Python.
     "crash/test_planted_bugs.py": LONG,

@@ -2,7 +2,6 @@
 
 import re
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,33 +14,27 @@ import click
 import msgspec
 
 from penstock.base.errors import OperatorError
-from penstock.base.printable import printable
-from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
+from penstock.broker.admin.cluster_answers import ClusterAnswer
 from penstock.cli.asking import FORM, TABLE, RunningBroker
+from penstock.cli.cluster_moves import cluster_status, hand_over, meant, moves_of, of_shard
 from penstock.cli.cluster_options import INSTALL
+from penstock.cli.cluster_status import LEADER_S, show_shards, show_status, with_leaders
 from penstock.cli.numbers import NumberRange
 from penstock.cli.prompts import confirmed
 from penstock.cli.tables import columns, console, show, table
 from penstock.server.cluster.member_files import leave
 from penstock.server.control.control_client import ask, find_cluster, find_control
-from penstock.telemetry.words import size
+from penstock.server.disk.data_directory import CLUSTER, WORKERS
 
 DAYS_MAX: Final = 3650
 _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-STATUS_COLUMNS: Final = columns(
-    "NODE:name ONLINE ROLE POSITION:number:1 LAG:number WHOLE::3 CLIENTS_AT::2"
-)
 MEMBER_COLUMNS: Final = columns("NODE:name VOTES NODES_REACH_IT_AT CLIENTS_AT::2 VERSION::1")
 NO_LEADER: Final = 3
 """Exit status of `status` while no node leads."""
-LEADER_S: Final = 3.0
-"""For how long `status` waits for the leader's word, which it can do without."""
 SECONDS_MAX: Final = 86_400.0
 SINGLE: Final = (
     "the broker at {} is a single one and no node of a cluster; see `penstock serve --coordinator`"
 )
-HAND_OVER_S: Final = 60.0
-"""For an election or two, on a machine with much else to do."""
 
 
 @click.group()
@@ -83,18 +76,23 @@ def status(path: str, form: str) -> None:
     found = broker.ask({"op": "cluster_status"})
     answer = msgspec.convert(found, ClusterAnswer)
     is_leaders = answer.leader == answer.node
-    if answer.leader and not is_leaders:
+    if answer.shards:
+        found = with_leaders(broker, found)
+        answer = msgspec.convert(found, ClusterAnswer)
+    elif answer.leader and not is_leaders:
         # When it is being replaced, or stands still, what this node knows has to do.
         with suppress(OperatorError):
             request: dict[str, object] = {"op": "cluster_status", "at_leader": True}
             found |= {"nodes": broker.ask(request, LEADER_S)["nodes"]}
             answer = msgspec.convert(found, ClusterAnswer)
             is_leaders = True
-    if form == TABLE:
-        _show_status(answer, is_leaders)
-    else:
+    if form != TABLE:
         broker.print(found)
-    if not answer.leader:
+    elif answer.shards:
+        show_shards(answer)
+    else:
+        show_status(answer, is_leaders)
+    if not all(one.leader for one in answer.shards or [answer]):
         sys.exit(NO_LEADER)
 
 
@@ -104,48 +102,6 @@ def status(path: str, form: str) -> None:
 def members(path: str, form: str) -> None:
     """Nodes and their addresses, a line each."""
     RunningBroker(path, form).show({"op": "cluster_status"}, ClusterAnswer, _show_members)
-
-
-def _show_status(answer: ClusterAnswer, is_leaders: bool) -> None:
-    """is_leaders: the nodes' rows are by the one that leads."""
-    leads = f"node {answer.leader} leads" if answer.leader else f"none leads ({answer.phase})"
-    click.echo(f"cluster {answer.cluster}   epoch {answer.epoch}   {leads}")
-    reach = "answers" if answer.is_etcd_reachable else "does not answer"
-    click.echo(f"etcd    {reach}: {printable(answer.etcd)}")
-    click.echo("")
-    rows = [_status_row(answer, one, is_leaders) for one in answer.nodes]
-    show(console(), table(STATUS_COLUMNS, rows))
-    if answer.is_mirrored:
-        synced = [one.name for one in answer.nodes if one.is_in_sync]
-        late = [one.name for one in answer.nodes if one.is_voter and not one.is_in_sync]
-        without = f"; without {', '.join(late)}" if late else ""
-        click.echo(f"mirrored queues are in sync on {', '.join(synced)}{without}")
-    for one in answer.nodes:
-        if not one.is_online and one.fault:
-            click.echo(f" ! node {one.name}: {printable(one.fault)}")
-    if answer.role == "refused" or (answer.words and not answer.leader):
-        click.echo(f" ! node {answer.node}: {printable(answer.words)}")
-    if answer.quorum_critical:
-        click.echo(
-            f" ! node-is-quorum-critical: {', '.join(answer.quorum_critical)}; if one of these "
-            "stops, nothing is confirmed until it is back"
-        )
-
-
-def _status_row(answer: ClusterAnswer, one: NodeRow, is_leaders: bool) -> tuple[str, ...]:
-    role = one.role if one.is_voter or one.is_leader else f"{one.role}, does not vote"
-    lag = "-"
-    if one.is_leader:
-        lag = "0"
-    elif one.lag_entries >= 0:
-        lag = f"{one.lag_entries:,} ({size(max(one.lag_bytes, 0))})"
-    whole = "yes" if one.is_whole else "being copied" if one.is_copied else "no"
-    if not is_leaders and one.name != answer.node:
-        # Only the leader knows of others.
-        whole = "-"
-    position = f"{one.persisted_seq:,}" if one.persisted_seq >= 0 else "-"
-    online = "yes" if one.is_online else "no"
-    return one.name, online, role, position, lag, whole, one.clients
 
 
 def _show_members(answer: ClusterAnswer) -> None:
@@ -159,25 +115,47 @@ def _show_members(answer: ClusterAnswer) -> None:
 @cluster.command()
 @click.argument("node")
 @of_node
-def move(node: str, path: str) -> None:
-    """Hand leadership to NODE. Clients connect again, within a second or so."""
-    names = [one.name for one in _status(path).nodes]
+@click.option("--shard", type=click.IntRange(0), default=None, help="Of this shard alone.")
+@click.option("--vhost", default="", help="Of the shard alone that has this virtual host.")
+def move(node: str, path: str, shard: int | None, vhost: str) -> None:
+    """Hand leadership to NODE, where nodes have several workers of all shards, or of one.
+
+    Clients connect again, within a second or so.
+    """
+    answer = cluster_status(path)
+    names = [one.name for one in answer.nodes]
     if node not in names:
         raise OperatorError(f"there is no node '{node}'; there are {', '.join(names)}")
-    click.echo(f"node {_hand_over(path, lambda leader: leader == node, node)} leads")
+    for number in meant(answer, shard, vhost):
+        leader = hand_over(path, node, number=number)
+        click.echo(f"node {leader} leads{of_shard(number)}")
 
 
 @cluster.command()
 @of_node
 def rebalance(path: str) -> None:
-    """Say who leads: one node leads all queues, so there is nothing to spread.
+    """Spread the leaders of shards evenly over the nodes that are online and have everything.
 
-    RabbitMQ spreads the leaders of its queues here. A cluster of Penstock has one log with one
-    leader; `move` chooses another one."""
-    leader = _status(path).leader
-    if not leader:
-        raise OperatorError("no node leads now; see penstock cluster status")
-    click.echo(f"node {leader} leads all queues: there is one log, and nothing to spread")
+    Where nodes have one worker each there is one log with one leader, and nothing to spread: it is
+    said who leads; `move` chooses another one."""
+    broker = RunningBroker(path, TABLE)
+    found = broker.ask({"op": "cluster_status"})
+    answer = msgspec.convert(found, ClusterAnswer)
+    if not answer.shards:
+        if not answer.leader:
+            raise OperatorError("no node leads now; see penstock cluster status")
+        click.echo(
+            f"node {answer.leader} leads all queues: there is one log, and nothing to spread"
+        )
+        return
+    answer = msgspec.convert(with_leaders(broker, found), ClusterAnswer)
+    moves = moves_of(answer.shards)
+    for number, node in moves:
+        leader = hand_over(path, node, number=number)
+        click.echo(f"node {leader} leads shard {number}")
+    if not moves:
+        leads = ", ".join(f"{one.shard} by {one.leader or 'none'}" for one in answer.shards)
+        click.echo(f"nothing is moved; shards are led as evenly as can be: {leads}")
 
 
 @cluster.command()
@@ -185,15 +163,20 @@ def rebalance(path: str) -> None:
 @of_node
 def drain(node: str, path: str) -> None:
     """Prepare NODE for a stop: it leads no more, and others go on without it."""
-    answer = _status(path)
-    left = [one for one in answer.nodes if one.is_voter and one.is_online and one.name != node]
-    if len(left) < answer.majority:
-        raise OperatorError(
-            f"without node '{node}' {len(left)} of {len(answer.voters)} voters are online, and a "
-            f"majority is {answer.majority}: start another one first"
-        )
-    if answer.leader in ("", node):
-        click.echo(f"node {_hand_over(path, lambda leader: leader != node, '')} leads")
+    whole = cluster_status(path)
+    for answer in whole.shards or [whole]:
+        left = [one for one in answer.nodes if one.is_voter and one.is_online and one.name != node]
+        if len(left) < answer.majority:
+            at = f" of shard {answer.shard}" if whole.shards else ""
+            raise OperatorError(
+                f"without node '{node}' {len(left)} of {len(answer.voters)} voters{at} are online, "
+                f"and a majority is {answer.majority}: start another one first"
+            )
+    for answer in whole.shards or [whole]:
+        number = answer.shard if whole.shards else None
+        if answer.leader in ("", node):
+            leader = hand_over(path, away=node, number=number)
+            click.echo(f"node {leader} leads{of_shard(number)}")
     click.echo(f"node {node} may be stopped")
 
 
@@ -206,7 +189,7 @@ def forget(name: str, path: str, force: bool) -> None:
 
     The node is stopped, or lost.
     """
-    running = [one.name for one in _status(path).nodes if one.is_online]
+    running = [one.name for one in cluster_status(path).nodes if one.is_online]
     if name in running and not force:
         raise OperatorError(
             f"node '{name}' runs: stop it first, or say --force and it ends; what it has stays in "
@@ -227,8 +210,13 @@ def force_leader(name: str, path: str, yes: bool) -> None:
     directories only.
     """
     confirmed(f"Confirmed messages that are not on node '{name}' are lost by this. Go on?", yes)
-    ask(path, {"op": "cluster_force_leader", "name": name})
-    click.echo(f"node {_hand_over(path, lambda leader: leader == name, name)} leads")
+    answer = cluster_status(path)
+    lost = [one.shard for one in answer.shards if not one.leader]
+    for number in (lost or [0]) if answer.shards else [None]:
+        which = {} if number is None else {"shard": number}
+        ask(path, {"op": "cluster_force_leader", "name": name, **which})
+        leader = hand_over(path, name, number=number)
+        click.echo(f"node {leader} leads{of_shard(number)}")
 
 
 @cluster.command()
@@ -265,8 +253,16 @@ def certificates(directory: Path, names: tuple[str, ...], days: int) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 def leave_cluster(directory: Path) -> None:
     """Make DIRECTORY, of a node that is stopped, a single broker's: the way out of a cluster."""
-    leave(directory)
-    click.echo(f"{directory} is a single broker's now: penstock serve --data {directory}")
+    others = [path.parent for path in sorted((directory / WORKERS).glob(f"*/{CLUSTER}"))]
+    for one in (directory, *others):
+        leave(one)
+    if others:
+        click.echo(
+            f"{directory} belongs to no cluster now: penstock serve --cores {len(others) + 1} "
+            f"--data {directory}"
+        )
+    else:
+        click.echo(f"{directory} is a single broker's now: penstock serve --data {directory}")
     click.echo(
         "on a node that is left: penstock cluster forget its name (not if this is a copy, and the "
         "node goes on)"
@@ -294,34 +290,3 @@ def try_out(seconds: float, program: str, keep: str) -> None:
     from penstock.demo.cluster_try import run_try
 
     sys.exit(run_try(seconds, program, keep, click.echo))
-
-
-def _status(path: str) -> ClusterAnswer:
-    return msgspec.convert(ask(path, {"op": "cluster_status"}), ClusterAnswer)
-
-
-def _hand_over(path: str, is_wanted: Callable[[str], bool], name: str) -> str:
-    """Who leads in the end. name: who is asked for, "" for anybody else than now.
-
-    Who has more of the log leads, so an election may come out otherwise than was asked for, or be
-    needed twice: then it is asked for again, once in an epoch. Raises: OperatorError after a while.
-    """
-    end = time.monotonic() + HAND_OVER_S
-    asked, words = -1, ""
-    while time.monotonic() < end:
-        answer = _status(path)
-        if answer.leader and is_wanted(answer.leader):
-            return answer.leader
-        if answer.leader and answer.epoch != asked:
-            try:
-                ask(path, {"op": "cluster_move", "name": name})
-                asked = answer.epoch
-            except OperatorError as error:
-                if not answer.is_etcd_reachable:
-                    raise
-                words = str(error)
-        time.sleep(0.1)
-    why = f": {words}" if words else ""
-    raise OperatorError(
-        f"it has not come about within {HAND_OVER_S:.0f} s{why}; look at `penstock cluster status`"
-    )

@@ -1,0 +1,110 @@
+"""Who is to lead what, and asking for it until it has come about."""
+
+import time
+from typing import Final
+
+import msgspec
+
+from penstock.base.errors import OperatorError
+from penstock.broker.admin.cluster_answers import ClusterAnswer
+from penstock.server.control.control_client import ask
+
+HAND_OVER_S: Final = 60.0
+"""For an election or two, on a machine with much else to do."""
+
+
+def meant(answer: ClusterAnswer, shard: int | None, vhost: str) -> list[int | None]:
+    """Numbers of the shards that are named, of all where none is; [None] where there is one log.
+    Raises: OperatorError."""
+    if not answer.shards and (shard is not None or vhost):
+        raise OperatorError("the nodes of this cluster have one log, and no shards: leave it away")
+    if not answer.shards:
+        return [None]
+    found = [
+        one.shard
+        for one in answer.shards
+        if (shard is None or one.shard == shard) and (not vhost or vhost in one.vhosts)
+    ]
+    if found:
+        return [*found]
+    if vhost:
+        there = ", ".join(sorted(name for one in answer.shards for name in one.vhosts))
+        at = "" if shard is None else f" in shard {shard}"
+        raise OperatorError(f"no vhost '{vhost}'{at}; one of: {there}")
+    raise OperatorError(f"--shard {shard}: must be 0..{len(answer.shards) - 1}")
+
+
+def of_shard(number: int | None) -> str:
+    return "" if number is None else f" shard {number}"
+
+
+def moves_of(shards: list[ClusterAnswer]) -> list[tuple[int, str]]:
+    """Which shards are to be led by which other nodes, so that each node which may lead has as many
+    as the others, or one more; as few as do."""
+    leads = {one.shard: one.leader for one in shards if one.leader}
+    good = {
+        one.shard: {row.name for row in one.nodes if row.is_online and row.is_whole}
+        for one in shards
+    }
+    nodes = sorted(set().union(*good.values(), leads.values()))
+    found: list[tuple[int, str]] = []
+    while True:
+        counts = dict.fromkeys(nodes, 0)
+        for leader in leads.values():
+            counts[leader] += 1
+        best: tuple[int, int, str] | None = None
+        for shard, leader in leads.items():
+            for node in nodes:
+                gain = counts[leader] - counts[node]
+                if node in good[shard] and gain > 1 and (best is None or gain > best[0]):
+                    best = (gain, shard, node)
+        if best is None:
+            return found
+        _, shard, node = best
+        leads[shard] = node
+        found.append((shard, node))
+
+
+def cluster_status(path: str) -> ClusterAnswer:
+    return msgspec.convert(ask(path, {"op": "cluster_status"}), ClusterAnswer)
+
+
+def shard_status(path: str, number: int | None) -> ClusterAnswer:
+    """number: of a shard, None where there is one log. Raises: OperatorError."""
+    answer = cluster_status(path)
+    if number is None:
+        return answer
+    for one in answer.shards:
+        if one.shard == number:
+            return one
+    raise OperatorError(f"the member of shard {number} does not answer; see the log of this node")
+
+
+def hand_over(path: str, to: str = "", away: str = "", number: int | None = None) -> str:
+    """Who leads in the end. to: who is asked for, "" for any other than `away`; number: of the
+    shard, None where there is one log.
+
+    Who has more of the log leads, so an election may come out otherwise than was asked for, or be
+    needed twice: then it is asked for again, once in an epoch. Raises: OperatorError after a while.
+    """
+    end = time.monotonic() + HAND_OVER_S
+    asked, words = -1, ""
+    while time.monotonic() < end:
+        answer = shard_status(path, number)
+        is_there = answer.leader == to if to else answer.leader != away
+        if answer.leader and is_there:
+            return answer.leader
+        if answer.leader and answer.epoch != asked:
+            try:
+                which = {} if number is None else {"shard": number}
+                ask(path, {"op": "cluster_move", "name": to, **which})
+                asked = answer.epoch
+            except OperatorError as error:
+                if not answer.is_etcd_reachable:
+                    raise
+                words = str(error)
+        time.sleep(0.1)
+    why = f": {words}" if words else ""
+    raise OperatorError(
+        f"it has not come about within {HAND_OVER_S:.0f} s{why}; look at `penstock cluster status`"
+    )

@@ -1,0 +1,66 @@
+"""Which shards are to be led by which other nodes."""
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
+from penstock.cli.cluster_moves import meant, moves_of
+
+
+def row(name: str, is_leader: bool, is_good: bool) -> NodeRow:
+    return NodeRow(
+        name, "", "", "", is_good, is_good, is_leader, True, "", 0, 0, 0, is_good, False, False, ""
+    )
+
+
+def shard(
+    number: int, leader: str, good: str = "abc", vhosts: tuple[str, ...] = ()
+) -> ClusterAnswer:
+    rows = [row(name, name == leader, name in good) for name in "abc"]
+    return ClusterAnswer(
+        *("", "", "", "a", "", leader, "", 1, 0, 0, 0, False, False, list("abc"), 2, True, "", 0),
+        *(0, "", [], False, rows),
+        shard=number,
+        vhosts=list(vhosts),
+    )
+
+
+def leads(leaders: str, good: str = "abc") -> list[ClusterAnswer]:
+    return [shard(number, name, good) for number, name in enumerate(leaders)]
+
+
+def after(leaders: str, good: str = "abc") -> dict[str, int]:
+    """How many each node leads when the moves are made."""
+    found = list(leaders)
+    for number, node in moves_of(leads(leaders, good)):
+        found[number] = node
+    return {name: found.count(name) for name in "abc"}
+
+
+def test_leaders_are_spread_evenly() -> None:
+    assert after("aaa") == {"a": 1, "b": 1, "c": 1}
+    assert after("aaaa") == {"a": 2, "b": 1, "c": 1}
+    assert after("aabbbb") == {"a": 2, "b": 2, "c": 2}
+    assert len(moves_of(leads("aabbbb"))) == 2, "no more than has to be"
+
+
+def test_what_is_even_stays() -> None:
+    assert moves_of(leads("abc")) == moves_of(leads("ab")) == moves_of(leads("aabc")) == []
+
+
+def test_a_node_that_is_away_or_not_whole_leads_nothing_more() -> None:
+    assert after("aaaa", good="ab") == {"a": 2, "b": 2, "c": 0}
+
+
+def test_the_shards_that_are_meant() -> None:
+    whole = shard(0, "a")
+    assert meant(whole, None, "") == [None]
+    with pytest.raises(OperatorError, match="have one log, and no shards"):
+        meant(whole, 1, "")
+    whole.shards = [shard(0, "a", vhosts=("/",)), shard(1, "b", vhosts=("one",))]
+    assert meant(whole, None, "") == [0, 1]
+    assert meant(whole, 1, "") == meant(whole, None, "one") == [1]
+    with pytest.raises(OperatorError, match="no vhost 'two'; one of: /, one"):
+        meant(whole, None, "two")
+    with pytest.raises(OperatorError, match=r"--shard 2: must be 0\.\.1"):
+        meant(whole, 2, "")
