@@ -51,7 +51,8 @@ class KeptConnection:
     references: that were made of the token; seen: publishes that the log of this broker holds;
     dropped: publishes that were not sent again because of that; unsaid: channels of which the
     broker has not been asked everything; is_moving: the broker that has the virtual host is being
-    asked for it, after the one that has heard the login.
+    asked for it, after the one that has heard the login; greetings: that the client has heard, of
+    connection.start and connection.tune.
     """
 
     __slots__ = (
@@ -63,6 +64,7 @@ class KeptConnection:
         "declared_to",
         "declaring",
         "dropped",
+        "greetings",
         "head",
         "held_bytes",
         "is_attached",
@@ -119,6 +121,7 @@ class KeptConnection:
         self.topology = Topology(share)
         self.start_ok = b""
         self.offered_bytes = 0
+        self.greetings = 0
         self.tune_ok = m.ConnectionTuneOk()
         self.open = b""
         self.is_blocked = False
@@ -328,11 +331,23 @@ class KeptConnection:
         if (self.is_known or self.is_moving) and not self.is_attached and not self.is_over:
             self._opening(method)
             return
-        if isinstance(method, m.ConnectionTune):
-            self.offered_bytes = method.frame_max
-        elif isinstance(method, m.ConnectionOpenOk):
+        if isinstance(method, m.ConnectionStart | m.ConnectionTune):
+            self._greet(method)
+            return
+        if isinstance(method, m.ConnectionOpenOk):
             self._opened()
         self.to_client.append(data)
+
+    def _greet(self, method: m.ConnectionStart | m.ConnectionTune) -> None:
+        """The client hears each once. Who has said everything at once may have asked for his
+        virtual host before the first broker has said any: he hears those of the second one."""
+        number = 2 if isinstance(method, m.ConnectionTune) else 1
+        if self.greetings >= number:
+            return
+        self.greetings = number
+        self.to_client.append(method_frame(0, method))
+        if isinstance(method, m.ConnectionTune):
+            self.offered_bytes = method.frame_max
 
     def _opened(self) -> None:
         """The client is in its virtual host."""
@@ -349,6 +364,7 @@ class KeptConnection:
         self.head = PROTOCOL_HEADER
         self.start_ok = login
         self.tune_ok = tuned
+        self.greetings = 2
         self.from_client(said)
         if not self.can_move:
             return False
@@ -405,8 +421,10 @@ class KeptConnection:
     def _opening(self, method: Method) -> None:
         match method:
             case m.ConnectionStart():
+                self._greet(method)
                 self.to_broker.append(self._login_again())
             case m.ConnectionTune(channel_max=channels, frame_max=frame_bytes):
+                self._greet(method)
                 own = self.tune_ok
                 for offered, taken in ((channels, own.channel_max), (frame_bytes, own.frame_max)):
                     if offered and (taken == 0 or taken > offered):

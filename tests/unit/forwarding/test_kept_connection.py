@@ -449,6 +449,26 @@ def test_a_client_that_another_broker_has_heard_goes_on() -> None:
     assert moved.heard() == []
 
 
+def test_a_client_that_says_everything_at_once_hears_every_answer() -> None:
+    """Its virtual host is asked for elsewhere before the first broker has said a word."""
+    moved = Relay(random.Random(6), is_open=False)
+    kept = moved.kept
+    start_ok = m.ConnectionStartOk(Table(), "PLAIN", b"\x00guest\x00guest", "en_US")
+    said = (start_ok, m.ConnectionTuneOk(2047, 65_536, 0), m.ConnectionOpen("/"))
+    kept.from_client(b"AMQP\x00\x00\x09\x01" + b"".join(method_frame(0, one) for one in said))
+    assert kept.can_move
+    kept.move()
+    moved.bed = moved.new_bed()
+    moved.go_on(NOTHING)
+    assert methods(moved.heard()) == [m.ConnectionStart, m.ConnectionTune, m.ConnectionOpenOk]
+    assert kept.client.payload_max == 65_536
+    moved.call(1, m.ChannelOpen(), m.ChannelOpenOk)
+    moved.call(1, m.QueueDeclare(QUEUE, durable=True), m.QueueDeclareOk)
+    moved.die()
+    moved.publish(QUEUE, b"goes on")
+    assert moved.heard() == []
+
+
 def test_one_that_says_something_else_there_does_not() -> None:
     moved = Relay(random.Random(5), is_open=False)
     login = method_frame(0, m.ConnectionStartOk(Table(), "PLAIN", b"\x00guest\x00guest", "en_US"))
