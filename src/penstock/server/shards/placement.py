@@ -27,6 +27,8 @@ SLACK_S: Final = 0.2
 """For the reading itself."""
 TRIES: Final = 20
 """Of a swap: so many nodes may be first."""
+_FIRST: Final = 1
+"""A revision that no key of ours has, etcd's first: there is one, which is not known yet."""
 Edit = Callable[[dict[str, int]], dict[str, int]]
 
 
@@ -113,6 +115,11 @@ class AgreedPlacement(Placement):
         """In the thread. Raises: EtcdFault, OperatorError."""
         for _ in range(TRIES):
             stored = self.store.read(AGREED).get(AGREED)
+            if stored is None and self.revision > 0:
+                raise OperatorError(
+                    "etcd knows nothing of this cluster's virtual hosts any more: it has lost its "
+                    "data, or is another one; nothing is changed. Restore it"
+                )
             agreed = self._agreed(stored)
             wanted = edit(agreed.vhosts)
             if stored is not None and wanted == agreed.vhosts:
@@ -120,7 +127,8 @@ class AgreedPlacement(Placement):
                 return
             data = msgspec.json.encode(Agreed(self.count, wanted))
             if self.store.swap(AGREED, 0 if stored is None else stored.revision, data):
-                self._take(wanted, self.revision)
+                # Its revision is seen at the next look.
+                self._take(wanted, max(self.revision, _FIRST))
                 return
         raise OperatorError("other nodes change which worker has which virtual host: try again")
 
@@ -135,10 +143,11 @@ class AgreedPlacement(Placement):
         return agreed
 
     def _take(self, places: dict[str, int], revision: int) -> None:
-        self.revision = revision
+        """Raises: OperatorError, and then it is looked at again."""
         if places != self._places:
             self._keep(places)
             self._places = places
+        self.revision = revision
 
     async def add(self, vhost: str) -> int:
         def edit(there: dict[str, int]) -> dict[str, int]:

@@ -12,7 +12,8 @@ from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
 from penstock.demo.cluster_rig import ClusterRig
 from penstock.server.cluster.etcd import EtcdStore
-from penstock.server.shards.placement import AgreedPlacement
+from penstock.server.shards.placement import POLL_S, AgreedPlacement
+from penstock.server.workers.placement import NO_WORKER
 from tests.conformance.live import free_port
 from tests.patience import PATIENCE_S
 
@@ -139,3 +140,32 @@ async def test_without_etcd_nothing_is_changed(nodes: Nodes) -> None:
     with pytest.raises(OperatorError, match="cannot agree on it while etcd does not answer"):
         await node.add("one")
     assert node.vhosts() == {"/": 0}
+
+
+async def test_what_could_not_be_written_here_is_taken_later(nodes: Nodes) -> None:
+    """A disk that is full for a moment: the node knows of the virtual host once it is not."""
+    a, b = nodes.node("a"), nodes.node("b")
+    await a.agree(["/"])
+    await b.agree(["/"])
+    # Written whole under another name first, where a directory stands in the way.
+    place = nodes.folder / "b" / "workers.json"
+    place.unlink()
+    place.mkdir()
+    await a.add("one")
+    await asyncio.sleep(3 * POLL_S)
+    assert b.worker_of("one") == NO_WORKER
+    place.rmdir()
+    await await_place(b, "one", 1)
+
+
+async def test_an_etcd_that_lost_its_data_is_not_agreed_with(nodes: Nodes) -> None:
+    """Nobody's virtual hosts are nowhere, because one is added."""
+    node = nodes.node("a")
+    await node.agree(["/", "one"])
+    nodes.store().delete("workers")
+    with pytest.raises(OperatorError, match=r"etcd knows nothing of .*nothing is changed"):
+        await node.add("two")
+    with pytest.raises(OperatorError, match="nothing is changed"):
+        await node.drop("one")
+    assert node.vhosts() == {"/": 0, "one": 1}
+    assert nodes.store().read("workers") == {}
