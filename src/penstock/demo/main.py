@@ -197,8 +197,8 @@ class _Run:
             STEADY,
             SLOW,
             names,
-            self._facts(port),
-            {child.name: child.counts() for child in self._fleet.clients()},
+            facts=self._facts(port),
+            clients={child.name: child.counts() for child in self._fleet.clients()},
         )
         if self._outcome is not None:
             self._run = self._outcome.added_to(self._run)
