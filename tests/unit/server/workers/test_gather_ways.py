@@ -109,6 +109,19 @@ async def test_a_virtual_host_has_a_place_before_it_is_made(tmp_path: Path) -> N
         assert force.places.places["b"] == 1
 
 
+async def test_a_deletion_that_nobody_could_agree_to_is_tried_again(tmp_path: Path) -> None:
+    """Its worker has deleted it; it stays listed, until its place is free as well."""
+    async with workforce(tmp_path, *VHOSTS) as force:
+        await force.ask("vhosts", "add", name="new")
+        force.places.fault = "etcd does not answer: try again"
+        assert await force.refusal("vhosts", "delete", name="new") == force.places.fault
+        assert "new" in force.places.places
+        force.places.fault = ""
+        done = await force.ask("vhosts", "delete", name="new")
+        assert done["said"] == "vhost 'new' is deleted"
+        assert "new" not in force.places.places
+
+
 async def test_a_virtual_host_made_while_it_is_deleted_has_a_place(tmp_path: Path) -> None:
     async with workforce(tmp_path, *VHOSTS) as force:
 

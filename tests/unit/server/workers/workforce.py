@@ -21,12 +21,14 @@ Row = dict[str, Any]
 
 
 class Placed:
-    """Who has which virtual host. log: what was changed, in order."""
+    """Who has which virtual host. log: what was changed, in order; fault: why nothing can be
+    changed now, "" if it can."""
 
     def __init__(self, count: int, places: dict[str, int]) -> None:
         self.count = count
         self.places = places
         self.log: list[str] = []
+        self.fault = ""
 
     def worker_of(self, vhost: str) -> int:
         return self.places.get(vhost, -1)
@@ -46,6 +48,8 @@ class Placed:
         """Nobody else has to hear of it."""
 
     async def drop(self, vhost: str) -> None:
+        if self.fault:
+            raise OperatorError(self.fault)
         del self.places[vhost]
         self.log.append(f"forget {vhost}")
 
