@@ -137,7 +137,8 @@ class Handed:
     async def _serve(self, kind: int, body: bytes, sock: socket.socket) -> None:
         """Until the client or the broker that leads is gone. body: the client's record, or the
         name of an operator."""
-        link = None
+        link: LinkConnection | None = None
+        writer: asyncio.StreamWriter | None = None
         try:
             link = await self._connect(kind, body, sock)
             if link is not None:
@@ -146,14 +147,15 @@ class Handed:
                 reader, writer = await asyncio.open_connection(
                     sock=sock, limit=CLUSTER_FORWARD_BYTES.default
                 )
-                try:
-                    await relay(reader, writer, link)
-                finally:
-                    writer.close()
+                await relay(reader, writer, link)
         except TRIES as fault:
             self._refused(f"a client that was handed over was closed: {fault}")
         finally:
-            sock.close()
+            if writer is None:
+                sock.close()
+            else:
+                # Not at once: it may not have read yet what it was told last.
+                writer.close()
             if link is not None:
                 link.abort()
 
