@@ -274,7 +274,7 @@ class KeptClient:
         tasks: list[asyncio.Task[None]] = []
         try:
             if self.kept.is_moving:
-                upstream = await self._attach()
+                upstream = await self._go_on()
             else:
                 upstream = await self._connect(self._deadline())
             if upstream is None:
@@ -290,11 +290,7 @@ class KeptClient:
                 self.attached.clear()
                 self.kept.lost()
                 self._write_client()
-                beat = asyncio.create_task(self._beat())
-                tasks.append(beat)
-                upstream = await self._attach()
-                beat.cancel()
-                tasks.remove(beat)
+                upstream = await self._go_on()
         except CannotKeep:
             return
         except GONE:
@@ -424,12 +420,19 @@ class KeptClient:
             await asyncio.sleep(AGAIN_S)
         return True
 
+    def _reach_now(self, shards: Shards) -> Reach:
+        """Which shard has it may have been known to a broker before it was here."""
+        vhost = self.kept.vhost
+        if not vhost:
+            return shards.first()
+        return shards.of(vhost) or self.reach
+
     async def _connect(self, deadline: float) -> Upstream | None:
         """A connection to whoever leads, None when nobody has for too long."""
         loop = asyncio.get_running_loop()
         while loop.time() < deadline and not self.has_said_all:
-            if self.shards is not None and not self.kept.vhost:
-                self.reach = self.shards.first()
+            if self.shards is not None:
+                self.reach = self._reach_now(self.shards)
             place = self.reach.place()
             if place is not None and self.reach.may_ask(place):
                 try:
@@ -443,6 +446,14 @@ class KeptClient:
                     return upstream
             await asyncio.sleep(AGAIN_S)
         return None
+
+    async def _go_on(self) -> Upstream | None:
+        """As `_attach`; the client hears of life meanwhile."""
+        beat = asyncio.create_task(self._beat())
+        try:
+            return await self._attach()
+        finally:
+            beat.cancel()
 
     async def _attach(self) -> Upstream | None:
         """Go on with whoever leads; None: the client's connection ends. Raises: CannotKeep."""

@@ -12,11 +12,15 @@ import pytest
 
 from penstock.base.config import Config
 from penstock.broker.session.access import TlsPeer, operator
+from penstock.broker.session.handover import Handover
 from penstock.protocol import methods as m
+from penstock.protocol.constants import HEARTBEAT_FRAME
+from penstock.protocol.methods.codec import method_frame
+from penstock.protocol.values import Table
 from penstock.server.boot.node import FORWARDED, Node
 from penstock.server.cluster.forward import Forwarder, deliver
 from penstock.server.cluster.kept_client import Place as Where
-from penstock.server.cluster.kept_client import Reach
+from penstock.server.cluster.kept_client import Reach, Shards
 from penstock.server.cluster.link_frames import Hello, LinkFault
 from penstock.server.cluster.link_io import LinkConnection
 from penstock.server.control import control_client
@@ -306,6 +310,72 @@ async def test_a_client_goes_on_with_the_next_leader(tmp_path: Path) -> None:
         await wire.close()
 
 
+class Late(Shards):
+    """Where a virtual host is led, which is not known here at first."""
+
+    def __init__(self, login: Reach, home: Reach) -> None:
+        self.login = login
+        self.home = home
+        self.is_known = False
+
+    def first(self) -> Reach:
+        return self.login
+
+    def of(self, vhost: str) -> Reach | None:
+        return self.home if self.is_known else None
+
+    def reaches(self) -> list[Reach]:
+        return [self.login, self.home]
+
+
+async def test_a_client_of_a_new_virtual_host_goes_on_where_that_is_led(tmp_path: Path) -> None:
+    """The broker that heard the login has handed it on. The log of its shard knows none of the
+    client's publishes, so they must not be asked for there."""
+    async with two_leaders(tmp_path) as leaders:
+        await leaders.start()
+        reach = leaders.forwarder.reach
+        home = Reach(
+            reach.links,
+            lambda: Where("b", "", 1, is_here=True, shard=1),
+            lambda: str(tmp_path / "1.sock"),
+            nothing_seen,
+        )
+        shards = leaders.forwarder.shards = Late(reach, home)
+        wire = await leaders.connect()
+        shards.is_known = True
+        leaders.leading = 2
+        leaders.forwarder.look()
+        wire.say(1, m.QueueDeclare("q"))
+        await wire.expect(m.QueueDeclareOk)
+        assert leaders.names(1) and not leaders.names(2)
+        await wire.close()
+
+
+async def test_a_client_that_was_handed_over_hears_of_life_while_nobody_leads(
+    tmp_path: Path,
+) -> None:
+    async with two_leaders(tmp_path) as leaders:
+        leaders.leading = -1
+        login = method_frame(0, m.ConnectionStartOk(Table(), "PLAIN", b"\0guest\0guest", "en_US"))
+        record = Handover(
+            *("127.0.0.1", "127.0.0.1:5", None, "PLAIN", "guest", False, "", b"\0\0\0\0", ()),
+            *(2047, 131_072, 1, method_frame(0, m.ConnectionOpen("/")), login),
+        )
+        client, theirs = socket.socketpair()
+        client.setblocking(False)
+        theirs.setblocking(False)
+        assert leaders.forwarder.take_handed(theirs, record)
+        reader, writer = await asyncio.open_connection(sock=client)
+        async with asyncio.timeout(60):
+            assert await reader.readexactly(len(HEARTBEAT_FRAME)) == HEARTBEAT_FRAME
+            leaders.leading = 0
+            said = await reader.readuntil(method_frame(0, m.ConnectionOpenOk()))
+        assert not said.replace(HEARTBEAT_FRAME, b"").removesuffix(
+            method_frame(0, m.ConnectionOpenOk())
+        )
+        writer.close()
+
+
 async def test_a_broker_that_is_stopped_in_order_is_not_noticed(tmp_path: Path) -> None:
     async with two_leaders(tmp_path) as leaders:
         wire = await leaders.connect()
@@ -379,7 +449,7 @@ async def test_tls_ends_at_the_node_and_its_user_is_known_to_each_leader(
         )
         wire.writer.write(HEADER)
         await wire.expect(m.ConnectionStart)
-        wire.say(0, m.ConnectionStartOk({}, "EXTERNAL", b"", "en_US"))
+        wire.say(0, m.ConnectionStartOk(Table(), "EXTERNAL", b"", "en_US"))
         await wire.expect(m.ConnectionTune)
         wire.say(0, m.ConnectionTuneOk(2047, 131_072, 0), m.ConnectionOpen("/"))
         await wire.expect(m.ConnectionOpenOk)
