@@ -448,6 +448,11 @@ class KeptChannel:
 
     # -- from one broker to the next ---------------------------------------------------------------
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the client has closed it, and has no answer yet."""
+        return any(isinstance(one.method, m.ChannelClose) for one in self.requests)
+
     def lost(self) -> bool:
         """The broker is gone. Tell the client what cannot be had again. False: the channel is over.
         Raises: CannotKeep."""
@@ -458,7 +463,7 @@ class KeptChannel:
         self._owe(-self.owed)
         self.tags_before = self.tag
         to_client = self.connection.to_client
-        if any(isinstance(one.method, m.ChannelClose) for one in self.requests):
+        if self.is_ending:
             to_client.append(method_frame(self.number, m.ChannelCloseOk()))
             self.let_go()
             return False

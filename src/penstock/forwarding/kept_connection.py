@@ -149,6 +149,9 @@ class KeptConnection:
         """Whether the client has asked for its virtual host, and another broker may be asked for
         it in the place of this one."""
         is_asked = self.open != b"" and not self.is_known
+        if any(one.is_ending or one.is_tx for one in self.channels.values()):
+            # Said right behind it: the broker that hears it passes the client on itself.
+            return False
         return is_asked and not (self.is_raw or self.is_over or self.share.why_not)
 
     @property

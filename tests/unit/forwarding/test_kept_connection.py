@@ -469,6 +469,22 @@ def test_a_client_that_says_everything_at_once_hears_every_answer() -> None:
     assert moved.heard() == []
 
 
+@pytest.mark.parametrize(
+    "last", [(m.ChannelClose(200, "bye", 0, 0),), (m.TxSelect(), m.TxCommit())]
+)
+def test_what_is_over_in_one_piece_is_not_taken_for_lost(last: tuple[m.Method, ...]) -> None:
+    """A channel or a transaction behind connection.open: it is not answered before that is, and
+    what was said on it is not forgotten. The broker that hears the client passes it on."""
+    moved = Relay(random.Random(7), is_open=False)
+    kept = moved.kept
+    login = method_frame(0, m.ConnectionStartOk(Table(), "PLAIN", b"\x00guest\x00guest", "en_US"))
+    said = method_frame(0, m.ConnectionOpen("/")) + b"".join(
+        method_frame(1, one) for one in (m.ChannelOpen(), m.QueueDeclare("behind"), *last)
+    )
+    assert not kept.resume(login, m.ConnectionTuneOk(2047, 131_072, 0), said)
+    assert kept.to_client == []
+
+
 def test_one_that_says_something_else_there_does_not() -> None:
     moved = Relay(random.Random(5), is_open=False)
     login = method_frame(0, m.ConnectionStartOk(Table(), "PLAIN", b"\x00guest\x00guest", "en_US"))
