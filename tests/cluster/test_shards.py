@@ -8,6 +8,7 @@ import tempfile
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -309,6 +310,26 @@ def test_a_member_that_is_killed_is_started_again(shards: ClusterRig) -> None:
         assert goes_on.publisher.longest_gap_s(killed_at) < LASTING_S
         shards.await_shards()
     assert "worker 1 is there again" in shards.nodes[second].log.read_text()
+
+
+def test_a_member_that_stands_still_does_not_close_its_node(shards: ClusterRig) -> None:
+    """Nor does its broker, to whom the other member leaves the clients of this node."""
+    _, second = spread(shards)
+    process = shards.nodes[second].process
+    assert process is not None
+    children = psutil.Process(process.pid).children()
+    member = [one for one in children if "shard_child" in " ".join(one.cmdline())][1]
+    still = [member, *member.children()]
+    for one in still:
+        one.suspend()
+    try:
+        for _ in range(3):
+            connected(shards, second, "/").close()
+    finally:
+        for one in still:
+            with suppress(psutil.NoSuchProcess):
+                one.resume()
+    shards.await_shards()
 
 
 def await_others(rig: ClusterRig, name: str) -> None:

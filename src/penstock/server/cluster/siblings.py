@@ -2,6 +2,7 @@
 which virtual host. All of it is told by the process above them (server/shards)."""
 
 import socket
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -16,6 +17,8 @@ from penstock.server.cluster.links import forward_from
 from penstock.server.cluster.pipe import Places, Shard
 
 NOT_HERE: Final = -1
+SAID_EVERY_S: Final = 1.0
+"""A member that says nothing for longer stands still."""
 
 
 class Lead(msgspec.Struct, frozen=True):
@@ -121,6 +124,7 @@ class Siblings(Shards):
         self.mine: Reach | None = None
         self._tell = tell
         self._said: Lead | None = None
+        self._again_s = 0.0
 
     # -- what a client is for ----------------------------------------------------------------------
 
@@ -159,9 +163,12 @@ class Siblings(Shards):
                 self.others[number].lead = lead
 
     def say(self, lead: Lead) -> None:
-        """What this member knows of its own shard; told when it is another than before."""
-        if lead != self._said:
+        """What this member knows of its own shard; told when it is another than before, and as a
+        sign of life."""
+        now_s = time.monotonic()
+        if lead != self._said or now_s >= self._again_s:
             self._said = lead
+            self._again_s = now_s + SAID_EVERY_S
             self._tell(lead)
 
     # -- what the broker has -----------------------------------------------------------------------

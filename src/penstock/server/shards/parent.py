@@ -34,12 +34,16 @@ from penstock.server.workers.worker_config import worker_config
 from penstock.server.workers.worker_process import WorkerProcess
 
 MODULE: Final = "penstock.cli.shard_child"
+LOOK_S: Final = 1.0
+QUIET_S: Final = 5.0
+"""Without a word of a member: it stands still, and what it has said of itself counts no more."""
 AGAIN_S: Final = 5.0
 """Until users are looked at again, where the first shard had no leader."""
 
 
 class ShardParent(Parent):
-    """leads: who leads each shard, as the member of this node says."""
+    """leads: who leads each shard, as the member of this node says; heard_s: when it did so last,
+    in the loop's time."""
 
     def __init__(
         self,
@@ -54,6 +58,8 @@ class ShardParent(Parent):
         self.settings = settings
         self.places = places
         self.leads: dict[int, Lead] = {}
+        self.heard_s: dict[int, float] = {}
+        self.looking: asyncio.Task[None] | None = None
         self.equals: dict[int, asyncio.Task[None]] = {}
         paths = [self.cluster_of(worker) for worker in range(places.count)]
         self.members = WorkerClient(paths)
@@ -103,10 +109,25 @@ class ShardParent(Parent):
             self.failure = OperatorError(said.fault)
             self.over.set()
         if said.lead is not None:
+            self.heard_s[worker] = asyncio.get_running_loop().time()
             self._leads(worker, said.lead)
+
+    async def _look(self) -> None:
+        """A member that stands still with its broker takes no clients: the others of this node do,
+        who would leave that to the broker."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now_s = asyncio.get_running_loop().time()
+            for worker, lead in self.leads.items():
+                quiet_s = now_s - self.heard_s.get(worker, now_s)
+                if lead.is_here and quiet_s > QUIET_S:
+                    self.log.warning(f"nothing is heard of worker {worker} for {quiet_s:.0f} s")
+                    self._leads(worker, msgspec.structs.replace(lead, leader="", is_here=False))
 
     def _leads(self, worker: int, lead: Lead) -> None:
         before = self.leads.get(worker, Lead())
+        if lead == before:
+            return
         self.leads[worker] = lead
         self.tell_all()
         if lead.is_here and (lead.epoch, lead.boot_id) != (before.epoch, before.boot_id):
@@ -140,6 +161,7 @@ class ShardParent(Parent):
         self.tell_all()
         loop = asyncio.get_running_loop()
         self.watching = [loop.create_task(self._watch(one)) for one in range(len(self.workers))]
+        self.looking = loop.create_task(self._look())
         self.control = ControlSocket(
             self.path, self._answer, None, self.gather.is_change, self._adopt
         )
@@ -175,6 +197,8 @@ class ShardParent(Parent):
     async def stop(self) -> None:
         for task in self.equals.values():
             task.cancel()
+        if self.looking is not None:
+            self.looking.cancel()
         if self.cluster is not None:
             await self.cluster.close()
         self.members.close()
