@@ -142,7 +142,8 @@ class KeptConnection:
     def can_be_told(self) -> bool:
         """Whether a method may be put between what the broker says."""
         is_between = not any(one.is_passing for one in self.channels.values())
-        return self.is_known and is_between and not self.is_over and not self.is_raw
+        is_tuned = self.is_known or self.is_moving
+        return is_tuned and is_between and not self.is_over and not self.is_raw
 
     @property
     def can_move(self) -> bool:

@@ -14,7 +14,7 @@ from penstock.base.config import Config
 from penstock.broker.session.access import TlsPeer, operator
 from penstock.broker.session.handover import Handover
 from penstock.protocol import methods as m
-from penstock.protocol.constants import HEARTBEAT_FRAME
+from penstock.protocol.constants import HEARTBEAT_FRAME, SHUTDOWN_TEXT
 from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table
 from penstock.server.boot.node import FORWARDED, Node
@@ -351,21 +351,39 @@ async def test_a_client_of_a_new_virtual_host_goes_on_where_that_is_led(tmp_path
         await wire.close()
 
 
+async def handed(leaders: Leaders) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A client that another broker has heard up to connection.open."""
+    login = method_frame(0, m.ConnectionStartOk(Table(), "PLAIN", b"\0guest\0guest", "en_US"))
+    record = Handover(
+        *("127.0.0.1", "127.0.0.1:5", None, "PLAIN", "guest", False, "", b"\0\0\0\0", ()),
+        *(2047, 131_072, 1, method_frame(0, m.ConnectionOpen("/")), login),
+    )
+    client, theirs = socket.socketpair()
+    client.setblocking(False)
+    theirs.setblocking(False)
+    assert leaders.forwarder.take_handed(theirs, record)
+    return await asyncio.open_connection(sock=client)
+
+
+async def test_a_client_that_waits_for_its_virtual_host_is_told_why_no_more(tmp_path: Path) -> None:
+    async with two_leaders(tmp_path) as leaders:
+        leaders.leading = -1
+        reader, writer = await handed(leaders)
+        # Once it waits.
+        await asyncio.sleep(0.2)
+        await leaders.forwarder.close()
+        async with asyncio.timeout(60):
+            said = (await reader.read()).replace(HEARTBEAT_FRAME, b"")
+        assert said == method_frame(0, m.ConnectionClose(320, SHUTDOWN_TEXT, 0, 0))
+        writer.close()
+
+
 async def test_a_client_that_was_handed_over_hears_of_life_while_nobody_leads(
     tmp_path: Path,
 ) -> None:
     async with two_leaders(tmp_path) as leaders:
         leaders.leading = -1
-        login = method_frame(0, m.ConnectionStartOk(Table(), "PLAIN", b"\0guest\0guest", "en_US"))
-        record = Handover(
-            *("127.0.0.1", "127.0.0.1:5", None, "PLAIN", "guest", False, "", b"\0\0\0\0", ()),
-            *(2047, 131_072, 1, method_frame(0, m.ConnectionOpen("/")), login),
-        )
-        client, theirs = socket.socketpair()
-        client.setblocking(False)
-        theirs.setblocking(False)
-        assert leaders.forwarder.take_handed(theirs, record)
-        reader, writer = await asyncio.open_connection(sock=client)
+        reader, writer = await handed(leaders)
         async with asyncio.timeout(60):
             assert await reader.readexactly(len(HEARTBEAT_FRAME)) == HEARTBEAT_FRAME
             leaders.leading = 0
