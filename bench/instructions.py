@@ -14,13 +14,9 @@ The compiled broker is what is meant: run it with the Python of `make install`.
 
 import argparse
 import asyncio
-import os
-import re
 import shutil
 import socket
-import subprocess
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -28,7 +24,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.call_walk import SLICE_NS, Bytes
-from bench.permission_cost import control
+from bench.permission_cost import control, counted
 from penstock.base.clock import ManualClock
 from penstock.base.config import Config
 from penstock.broker.actors.log import Log
@@ -194,18 +190,8 @@ def work(row: str, count: int, is_counted: bool) -> int:
 
 def instructions(row: str, kept: str) -> float:
     """For one message. kept: a file for what callgrind has found, "" for none."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = kept or str(Path(folder) / "out")
-        words = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
-        words += [f"--callgrind-out-file={out}", sys.executable, __file__, "--row", row]
-        # Where a dictionary puts a text decides how long it is looked for.
-        env = {**os.environ, "PYTHONHASHSEED": "0"}
-        done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
-        if done.returncode != 0:
-            raise SystemExit(f"row {row} failed:\n{done.stderr}")
-        found = re.search(r"Collected : (\d+)", done.stderr)
-        assert found is not None, "callgrind says it at the end"
-        return int(found[1]) / int(done.stdout)
+    found, messages = counted(__file__, row, kept)
+    return found / int(messages)
 
 
 def main() -> int:

@@ -129,12 +129,13 @@ def work(row: str, count: int, is_counted: bool) -> None:
     assert queue.messages.ready_count() == 0, "and are gone"
 
 
-def instructions(row: str) -> float:
-    """For one message."""
+def counted(program: str, row: str, kept: str = "") -> tuple[int, str]:
+    """Instructions that callgrind has counted in `program --row row`, and what that has printed.
+    kept: a file for all that was found, "" for none."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
+        out = kept or str(Path(folder) / "out")
         words = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
-        words += [f"--callgrind-out-file={out}", sys.executable, __file__, "--row", row]
+        words += [f"--callgrind-out-file={out}", sys.executable, program, "--row", row]
         # Where a dictionary puts a text decides how long it is looked for.
         env = {**os.environ, "PYTHONHASHSEED": "0"}
         done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
@@ -142,7 +143,12 @@ def instructions(row: str) -> float:
             raise SystemExit(f"row {row} failed:\n{done.stderr}")
         found = re.search(r"Collected : (\d+)", done.stderr)
         assert found is not None, "callgrind says it at the end"
-        return int(found[1]) / COUNTED
+        return int(found[1]), done.stdout
+
+
+def instructions(row: str) -> float:
+    """For one message."""
+    return counted(__file__, row)[0] / COUNTED
 
 
 def main() -> int:

@@ -36,7 +36,7 @@ class Led:
             self.member.wait_for(pipe.WARM)
             self.port = free_port()
             config = Config(port=self.port, data_dir=str(data), **settings)  # type: ignore[arg-type]
-            self.member.send(pipe.frame(pipe.START, pipe.encode_start(pipe.Start(config))))
+            self.member.send(pipe.frame(pipe.START, pipe.encoded(pipe.Start(config))))
         except BaseException:
             self.kill()
             raise

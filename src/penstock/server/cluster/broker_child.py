@@ -36,10 +36,7 @@ from penstock.server.cluster.pipe import (
     check_frame,
     count_frame,
     count_of,
-    encode_config,
-    encode_nodes,
-    encode_places,
-    encode_start,
+    encoded,
     frame,
 )
 from penstock.server.machine.spawn import spawn_child
@@ -156,7 +153,7 @@ class BrokerChild:
     def start(self, start: Start) -> None:
         """Open the data directory and serve."""
         self.is_started = True
-        self._send(frame(START, encode_start(start)))
+        self._send(frame(START, encoded(start)))
 
     def committed(self, count: int) -> None:
         """So many of its entries are where they have to be."""
@@ -172,12 +169,12 @@ class BrokerChild:
         """How far every node is. Said when it is another."""
         if nodes != self.nodes_said:
             self.nodes_said = nodes
-            self._send(frame(NODES, encode_nodes(nodes)))
+            self._send(frame(NODES, encoded(nodes)))
 
     def places(self, places: Places) -> None:
         """What the other brokers of this node have."""
         if self.is_started:
-            self._send(frame(PLACES, encode_places(places)))
+            self._send(frame(PLACES, encoded(places)))
 
     def mark(self, number: int) -> None:
         """`marked` comes behind the entries of all that it has written."""
@@ -196,4 +193,4 @@ class BrokerChild:
     def hang_up(self, config: Config) -> None:
         """Put `config` in force, open the log anew, and read certificates again."""
         if self.is_started:
-            self._send(frame(CONFIG, encode_config(config)))
+            self._send(frame(CONFIG, encoded(config)))

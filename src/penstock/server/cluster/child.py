@@ -37,7 +37,7 @@ from penstock.server.cluster.pipe import (
     Shard,
     Start,
     decode_start,
-    encode_ready,
+    encoded,
     frame,
 )
 from penstock.server.cluster.position import LeaderPosition
@@ -176,7 +176,7 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
     try:
         await node.start()
         recorder.is_starting = False
-        pipe.send(READY, encode_ready(_ready(node)))
+        pipe.send(READY, encoded(_ready(node)))
     except (OperatorError, PipeEnded) as error:
         await node.stop()
         raise files.failure() or error from error

@@ -26,7 +26,7 @@ When either side goes away the broker stops writing and confirms nothing more.
 """
 
 from struct import Struct
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct as Record
@@ -147,64 +147,43 @@ def count_of(payload: bytes) -> int:
     return int(COUNT.unpack(payload)[0])
 
 
-def encode_ready(ready: Ready) -> bytes:
-    return msgspec.json.encode(ready)
+Shape = TypeVar("Shape")
+
+
+def encoded(told: Ready | Start | Nodes | Places | Config) -> bytes:
+    return msgspec.json.encode(told)
+
+
+def _decoded(payload: bytes, shape: type[Shape], word: str) -> Shape:
+    try:
+        return msgspec.json.decode(payload, type=shape)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise PipeFault(f"{word} cannot be read: {error}") from error
 
 
 def decode_ready(payload: bytes) -> Ready:
     """Raises: PipeFault."""
-    try:
-        return msgspec.json.decode(payload, type=Ready)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise PipeFault(f"READY cannot be read: {error}") from error
-
-
-def encode_start(start: Start) -> bytes:
-    return msgspec.json.encode(start)
+    return _decoded(payload, Ready, "READY")
 
 
 def decode_start(payload: bytes) -> Start:
     """Raises: PipeFault."""
-    try:
-        return msgspec.json.decode(payload, type=Start)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise PipeFault(f"START cannot be read: {error}") from error
-
-
-def encode_nodes(nodes: Nodes) -> bytes:
-    return msgspec.json.encode(nodes)
+    return _decoded(payload, Start, "START")
 
 
 def decode_nodes(payload: bytes) -> Nodes:
     """Raises: PipeFault."""
-    try:
-        return msgspec.json.decode(payload, type=Nodes)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise PipeFault(f"NODES cannot be read: {error}") from error
-
-
-def encode_places(places: Places) -> bytes:
-    return msgspec.json.encode(places)
+    return _decoded(payload, Nodes, "NODES")
 
 
 def decode_places(payload: bytes) -> Places:
     """Raises: PipeFault."""
-    try:
-        return msgspec.json.decode(payload, type=Places)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise PipeFault(f"PLACES cannot be read: {error}") from error
-
-
-def encode_config(config: Config) -> bytes:
-    return msgspec.json.encode(config)
+    return _decoded(payload, Places, "PLACES")
 
 
 def decode_config(payload: bytes) -> Config:
     """Raises: PipeFault."""
-    try:
-        return msgspec.json.decode(payload, type=Config)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise PipeFault(f"CONFIG cannot be read: {error}") from error
+    return _decoded(payload, Config, "CONFIG")
 
 
 def check_frame(kind: int, size: int) -> None:
