@@ -136,8 +136,10 @@ LAYER_OF: Final = {
 COMPILED_TOO: Final = (
     # Whatever runs in compiled modules. Not commands, analysis and Spark, of which nothing is
     # compiled, nor tests of the tests.
+    "unit/base",
     "unit/broker",
     "unit/flow",
+    "unit/forwarding",
     "unit/protocol",
     "unit/queues",
     "unit/routing",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.architecture.house import REPOSITORY
+from tests.architecture.house import PACKAGE, REPOSITORY, compiled_files
 from tests.layers import (
     COMPILED,
     COMPILED_AT_ONCE,
@@ -53,6 +53,11 @@ def test_what_is_compiled_runs_in_one_layer_of_that_build() -> None:
     for file in all_test_files():
         assert not (is_in(COMPILED, file) and is_in(COMPILED_LONG, file)), file
     assert any(is_in(COMPILED_LONG, file) for file in all_test_files())
+
+
+def test_every_compiled_room_is_tested_compiled() -> None:
+    rooms = {file.relative_to(PACKAGE).parts[0] for file in compiled_files()}
+    assert [room for room in sorted(rooms) if f"unit/{room}" not in COMPILED_TOO] == []
 
 
 def test_every_layer_is_run() -> None:
