@@ -5,6 +5,7 @@ import shutil
 import ssl
 import subprocess
 import tempfile
+import time
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.demo.cluster_rig import ClusterRig, find_etcd
+from penstock.server.shards.spreading import LOOK_S, REST_S
 from tests.cluster.load import await_true, command, load
 from tests.conformance.live import free_port
 from tests.patience import until
@@ -56,8 +58,12 @@ def shards() -> Iterator[ClusterRig]:
         management = ("--http-port", str(HTTP_PORTS["c"]), "--metrics-port", "-1")
         rig.nodes["c"].options += ("--management", *management)
         rig.start_etcd()
-        for name in rig.nodes:
-            rig.start(name)
+        # Whoever is alone leads both.
+        rig.start("a")
+        assert rig.await_shards() == ["a", "a"]
+        rig.start("b")
+        rig.start("c")
+        await_true(lambda: len({*rig.shard_leaders()} - {""}) == 2, "leaders are spread")
         rig.await_shards()
         command(rig, "a", "vhosts", "add", "one")
         command(rig, "b", "permissions", "set", "guest", ".*", ".*", ".*", "--vhost", "one")
@@ -94,6 +100,24 @@ def spread(rig: ClusterRig) -> tuple[str, str]:
         await_true(lambda: len(set(rig.shard_leaders())) == 2, "the shards have two leaders")
         leaders = rig.await_shards()
     return leaders[0], leaders[1]
+
+
+def test_leaders_of_a_new_cluster_are_spread_once(shards: ClusterRig) -> None:
+    """Those of a cluster that is used are moved by an operator."""
+    logs = [node.log.read_text() for node in shards.nodes.values()]
+    assert [log.count("is to lead shard 1: leaders of a new cluster") for log in logs] == [1, 0, 0]
+    first, second = spread(shards)
+    shards.stop(second)
+    await_others(shards, second)
+    shards.start(second)
+    leaders = shards.await_shards()
+    # With two nodes one may have led both, and keeps them.
+    time.sleep(2 * LOOK_S + REST_S)
+    assert shards.shard_leaders() == leaders
+    assert good(shards, first, "move", first)
+    time.sleep(2 * LOOK_S + REST_S)
+    assert shards.shard_leaders() == [first, first]
+    shards.await_shards()
 
 
 def test_any_node_takes_clients_for_any_virtual_host(shards: ClusterRig) -> None:

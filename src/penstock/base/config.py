@@ -135,6 +135,7 @@ class Config:
     needs is installed and the broker is on its usual port; management_host, management_port,
     metrics_port: where, -1 for no metrics; management_cert, management_key: PEM files, "" for plain
     HTTP;
+    cluster_spread: whether nodes of a cluster of shards spread leaders once, when it begins;
     cluster_coordinator: addresses of an etcd, with commas between them, "" for a single node;
     cluster_name, cluster_node: names of the cluster and of this node; cluster_listen: HOST:PORT
     where other nodes come in; cluster_advertise: how they reach it, "" for the same;
@@ -283,6 +284,7 @@ class Config:
     cluster_key: str = ""
     cluster_ca: str = ""
     cluster_plain: bool = False
+    cluster_spread: bool = True
     cluster_etcd_ca: str = ""
     cluster_etcd_cert: str = ""
     cluster_etcd_key: str = ""

@@ -16,7 +16,7 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.cluster_answers import ClusterAnswer
 from penstock.cli.asking import FORM, TABLE, RunningBroker
-from penstock.cli.cluster_moves import cluster_status, hand_over, meant, moves_of, of_shard
+from penstock.cli.cluster_moves import cluster_status, hand_over, meant, of_shard
 from penstock.cli.cluster_options import INSTALL
 from penstock.cli.cluster_status import LEADER_S, show_shards, show_status, with_leaders
 from penstock.cli.numbers import NumberRange
@@ -25,6 +25,7 @@ from penstock.cli.tables import columns, console, show, table
 from penstock.server.cluster.member_files import leave
 from penstock.server.control.control_client import ask, find_cluster, find_control
 from penstock.server.disk.data_directory import CLUSTER, WORKERS
+from penstock.server.shards.spreading import moves_of
 
 DAYS_MAX: Final = 3650
 _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -172,6 +173,9 @@ def drain(node: str, path: str) -> None:
                 f"without node '{node}' {len(left)} of {len(answer.voters)} voters{at} are online, "
                 f"and a majority is {answer.majority}: start another one first"
             )
+    if whole.shards:
+        # Of a cluster that has just begun, too: it is given no leader while it waits for its end.
+        ask(path, {"op": "cluster_keep"})
     for answer in whole.shards or [whole]:
         number = answer.shard if whole.shards else None
         if answer.leader in ("", node):

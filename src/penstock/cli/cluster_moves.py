@@ -38,33 +38,6 @@ def of_shard(number: int | None) -> str:
     return "" if number is None else f" shard {number}"
 
 
-def moves_of(shards: list[ClusterAnswer]) -> list[tuple[int, str]]:
-    """Which shards are to be led by which other nodes, so that each node which may lead has as many
-    as the others, or one more; as few as do."""
-    leads = {one.shard: one.leader for one in shards if one.leader}
-    good = {
-        one.shard: {row.name for row in one.nodes if row.is_online and row.is_whole}
-        for one in shards
-    }
-    nodes = sorted(set().union(*good.values(), leads.values()))
-    found: list[tuple[int, str]] = []
-    while True:
-        counts = dict.fromkeys(nodes, 0)
-        for leader in leads.values():
-            counts[leader] += 1
-        best: tuple[int, int, str] | None = None
-        for shard, leader in leads.items():
-            for node in nodes:
-                gain = counts[leader] - counts[node]
-                if node in good[shard] and gain > 1 and (best is None or gain > best[0]):
-                    best = (gain, shard, node)
-        if best is None:
-            return found
-        _, shard, node = best
-        leads[shard] = node
-        found.append((shard, node))
-
-
 def cluster_status(path: str) -> ClusterAnswer:
     return msgspec.convert(ask(path, {"op": "cluster_status"}), ClusterAnswer)
 

@@ -1,5 +1,6 @@
-"""What the nodes of a cluster agree on in etcd when each has several workers: how many, and which
-of them has which virtual host. One key, which is changed by compare-and-swap."""
+"""What the nodes of a cluster agree on in etcd when each has several workers: how many, which of
+them has which virtual host, and what all of them are to know. One key, which is changed by
+compare-and-swap."""
 
 from typing import Final
 
@@ -12,10 +13,12 @@ AGREED: Final = "workers"
 
 
 class Agreed(msgspec.Struct):
-    """cores: workers of each node; vhosts: which of them has which."""
+    """cores: workers of each node; vhosts: which of them has which; is_spread: leaders are where an
+    operator wants them, and none is moved without one any more."""
 
     cores: int
     vhosts: dict[str, int] = msgspec.field(default_factory=dict)
+    is_spread: bool = True
 
 
 def read_agreed(value: bytes) -> Agreed:

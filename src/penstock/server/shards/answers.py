@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from penstock.base.errors import OperatorError
@@ -27,6 +28,13 @@ class ShardAnswers:
         """Raises: OperatorError."""
         op = fields.get("op")
         shard = fields.get("shard")
+        if op == "cluster_keep":
+            await self.places.keep_leaders()
+            return {"is_done": True}
+        if op == "cluster_move":
+            # Without etcd the member refuses, in its own words.
+            with suppress(OperatorError):
+                await self.places.keep_leaders()
         if shard is not None or fields.get("vhost"):
             return await self.members.ask(self._shard(fields), fields)
         if op == "cluster_status":

@@ -27,6 +27,7 @@ from penstock.server.net.listener import raise_limit
 from penstock.server.shards.answers import ShardAnswers
 from penstock.server.shards.pipe import Said, Start, Told
 from penstock.server.shards.placement import AgreedPlacement
+from penstock.server.shards.spreading import FirstSpread
 from penstock.server.workers.parent import Parent, run_parent
 from penstock.server.workers.pipe import Ready
 from penstock.server.workers.worker_client import WorkerClient
@@ -34,6 +35,8 @@ from penstock.server.workers.worker_config import worker_config
 from penstock.server.workers.worker_process import WorkerProcess
 
 MODULE: Final = "penstock.cli.shard_child"
+FIRST: Final = 0
+"""Whose leader sees to what is done once in the cluster."""
 LOOK_S: Final = 1.0
 QUIET_S: Final = 5.0
 """Without a word of a member: it stands still, and what it has said of itself counts no more."""
@@ -64,6 +67,8 @@ class ShardParent(Parent):
         paths = [self.cluster_of(worker) for worker in range(places.count)]
         self.members = WorkerClient(paths)
         self.answers = ShardAnswers(self.members, places)
+        self.first = FirstSpread(self.answers, log)
+        self.spreading: asyncio.Task[None] | None = None
         self.cluster: ControlSocket | None = None
 
     # -- members ---------------------------------------------------------------------------------
@@ -129,6 +134,7 @@ class ShardParent(Parent):
         if lead == before:
             return
         self.leads[worker] = lead
+        self.first.leads_first = FIRST in self.leads and self.leads[FIRST].is_here
         self.tell_all()
         if lead.is_here and (lead.epoch, lead.boot_id) != (before.epoch, before.boot_id):
             task = self.equals.pop(worker, None)
@@ -169,6 +175,8 @@ class ShardParent(Parent):
         asked = cluster_path(self.ports.port, self.config.control_socket)
         self.cluster = ControlSocket(asked, self.answers.answer)
         await self.cluster.start()
+        if self.config.cluster_spread:
+            self.spreading = loop.create_task(self.first.run())
         if is_management_wanted(self.config):
             self.management = ManagementChild(
                 self.config, self.path, self.log, self.ports.local(), asked
@@ -197,8 +205,9 @@ class ShardParent(Parent):
     async def stop(self) -> None:
         for task in self.equals.values():
             task.cancel()
-        if self.looking is not None:
-            self.looking.cancel()
+        for one in (self.looking, self.spreading):
+            if one is not None:
+                one.cancel()
         if self.cluster is not None:
             await self.cluster.close()
         self.members.close()

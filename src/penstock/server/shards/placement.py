@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
@@ -29,12 +30,13 @@ TRIES: Final = 20
 """Of a swap: so many nodes may be first."""
 _FIRST: Final = 1
 """A revision that no key of ours has, etcd's first: there is one, which is not known yet."""
-Edit = Callable[[dict[str, int]], dict[str, int]]
+Edit = Callable[[Agreed], Agreed]
 
 
 class AgreedPlacement(Placement):
-    """store: of the cluster's keys, used by a thread of this one's. Raises: OperatorError where
-    etcd does not answer, and then nobody knows whether something has changed."""
+    """store: of the cluster's keys, used by a thread of this one's; agreed: as it was seen last.
+    Raises: OperatorError where etcd does not answer, and then nobody knows whether something has
+    changed."""
 
     def __init__(self, count: int, data_dir: str, store: EtcdStore, log: Log) -> None:
         """Raises: OperatorError."""
@@ -44,6 +46,7 @@ class AgreedPlacement(Placement):
         self.store = store
         self.log = log
         self.revision = 0
+        self.agreed = Agreed(count)
         # One that is in the file only belongs to no cluster yet.
         self.before = self.vhosts()
 
@@ -67,12 +70,16 @@ class AgreedPlacement(Placement):
         self.polling = asyncio.get_running_loop().create_task(self._poll())
 
     def _begin(self, configured: list[str]) -> None:
-        def edit(there: dict[str, int]) -> dict[str, int]:
-            places = there or self._earlier()
+        def edit(there: Agreed) -> Agreed:
+            places = there.vhosts
+            if not places:
+                places = self._earlier()
+                # Of a cluster that begins with nothing: nobody has clients that a move would cost.
+                there = replace(there, is_spread=bool(places))
             for name in configured:
                 if name not in places:
                     places = {**places, name: _fewest(places, self.count)}
-            return places
+            return replace(there, vhosts=places)
 
         self._swap(edit)
 
@@ -121,11 +128,11 @@ class AgreedPlacement(Placement):
                     "data, or is another one; nothing is changed. Restore it"
                 )
             agreed = self._agreed(stored)
-            wanted = edit(agreed.vhosts)
-            if stored is not None and wanted == agreed.vhosts:
+            wanted = edit(agreed)
+            if stored is not None and wanted == agreed:
                 self._take(wanted, stored.revision)
                 return
-            data = msgspec.json.encode(Agreed(self.count, wanted))
+            data = msgspec.json.encode(wanted)
             if self.store.swap(AGREED, 0 if stored is None else stored.revision, data):
                 # Its revision is seen at the next look.
                 self._take(wanted, max(self.revision, _FIRST))
@@ -142,18 +149,20 @@ class AgreedPlacement(Placement):
             raise OperatorError(wrong)
         return agreed
 
-    def _take(self, places: dict[str, int], revision: int) -> None:
+    def _take(self, agreed: Agreed, revision: int) -> None:
         """Raises: OperatorError, and then it is looked at again."""
-        if places != self._places:
-            self._keep(places)
-            self._places = places
+        if agreed.vhosts != self._places:
+            self._keep(agreed.vhosts)
+            self._places = agreed.vhosts
+        self.agreed = agreed
         self.revision = revision
 
     async def add(self, vhost: str) -> int:
-        def edit(there: dict[str, int]) -> dict[str, int]:
-            if vhost in there:
+        def edit(there: Agreed) -> Agreed:
+            if vhost in there.vhosts:
                 return there
-            return {**there, vhost: _fewest(there, self.count)}
+            places = {**there.vhosts, vhost: _fewest(there.vhosts, self.count)}
+            return replace(there, vhosts=places)
 
         await self._edit(edit)
         return self.worker_of(vhost)
@@ -162,7 +171,11 @@ class AgreedPlacement(Placement):
         await asyncio.sleep(POLL_S + SLACK_S)
 
     async def drop(self, vhost: str) -> None:
-        await self._edit(lambda there: {name: at for name, at in there.items() if name != vhost})
+        def edit(there: Agreed) -> Agreed:
+            places = {name: at for name, at in there.vhosts.items() if name != vhost}
+            return replace(there, vhosts=places)
+
+        await self._edit(edit)
 
     async def learn(self, worker: int, names: Iterable[str]) -> None:
         """These are at that worker. Raises: OperatorError, also where one is at another."""
@@ -170,16 +183,22 @@ class AgreedPlacement(Placement):
         if not new:
             return
 
-        def edit(there: dict[str, int]) -> dict[str, int]:
+        def edit(there: Agreed) -> Agreed:
+            places = there.vhosts
             for name in new:
-                if there.get(name, NO_WORKER) not in (NO_WORKER, worker):
+                if places.get(name, NO_WORKER) not in (NO_WORKER, worker):
                     raise OperatorError(
-                        f"virtual host '{name}' is at worker {there[name]} and at worker {worker}; "
-                        "export the definitions of one of them, and delete it there"
+                        f"virtual host '{name}' is at worker {places[name]} and at worker {worker};"
+                        " export the definitions of one of them, and delete it there"
                     )
-            return {**there, **dict.fromkeys(new, worker)}
+            return replace(there, vhosts={**places, **dict.fromkeys(new, worker)})
 
         await self._edit(edit)
+
+    async def keep_leaders(self) -> None:
+        """They are where an operator wants them, and are not spread without one any more."""
+        if not self.agreed.is_spread:
+            await self._edit(lambda there: replace(there, is_spread=True))
 
     # -- what others change ----------------------------------------------------------------------
 
@@ -192,7 +211,7 @@ class AgreedPlacement(Placement):
     def _look(self) -> None:
         stored = self.store.read(AGREED).get(AGREED)
         if stored is not None and stored.revision != self.revision:
-            self._take(self._agreed(stored).vhosts, stored.revision)
+            self._take(self._agreed(stored), stored.revision)
 
     def close(self) -> None:
         super().close()

@@ -88,6 +88,33 @@ async def test_nodes_agree_on_a_new_virtual_host(nodes: Nodes) -> None:
     assert kept["vhosts"] == b.vhosts()
 
 
+async def test_leaders_of_a_cluster_that_begins_with_nothing_are_spread_once(nodes: Nodes) -> None:
+    a = nodes.node("a")
+    await a.agree(["/"])
+    assert not a.agreed.is_spread
+    b = nodes.node("b")
+    await b.agree(["/", "one"])
+    assert not b.agreed.is_spread
+    await b.keep_leaders()
+    assert b.agreed.is_spread
+    await a.add("two")
+    assert a.agreed.is_spread, "it has heard of it"
+
+
+async def test_leaders_of_what_there_was_before_stay(nodes: Nodes) -> None:
+    """Also of a cluster whose key was written before there was anything to spread."""
+    data = nodes.folder / "a"
+    data.mkdir()
+    (data / "workers.json").write_text('{"vhosts": {"/": 1, "x": 0}}')
+    a = nodes.node("a")
+    await a.agree(["/"])
+    assert a.agreed.is_spread
+    nodes.store().put("workers", b'{"cores": 2, "vhosts": {"/": 0}}')
+    b = nodes.node("b")
+    await b.agree(["/"])
+    assert b.agreed.is_spread
+
+
 async def test_another_number_of_workers_is_refused(nodes: Nodes) -> None:
     await nodes.node("a").agree(["/"])
     with pytest.raises(OperatorError, match=r"have 2 workers each.*start it with --cores 2"):
