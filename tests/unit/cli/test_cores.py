@@ -275,11 +275,14 @@ def test_a_user_made_while_a_worker_is_away_is_there_when_it_is_back(tmp_path: P
         until(partial(_has_ended_or_waits, found.workers[1]), "worker 1 has ended")
         said = found.broker.said(users, "add", options=("app", "secret"))
         assert said.status == 2 and "but not at worker 1" in said.error
+        said = found.broker.flow("set", "consumer.timeout=40s")
+        assert said.status == 2 and "but not at worker 1" in said.error
         own = str(tmp_path / "control-worker-1.sock")
         until(partial(_knows, own, "app"), "worker 1 knows the user")
         rows = ask(own, {"op": "flow", "do": "settings"})["settings"]
         assert isinstance(rows, list)
-        assert [one["value"] for one in rows if one["key"] == "credit.watchdog"] == ["7s"]
+        values = {one["key"]: one["value"] for one in rows}
+        assert (values["credit.watchdog"], values["consumer.timeout"]) == ("7s", "40s")
 
 
 def test_who_comes_for_a_worker_that_does_not_start_is_turned_away(tmp_path: Path) -> None:

@@ -192,6 +192,10 @@ class OfVhost(Way):
         return await everybody.at_home(vhost, fields)
 
 
+class NotEverywhere(OperatorError):
+    """A change is made, and workers that are away have it at their next start."""
+
+
 class AtAll(Way):
     """A change of what is the same at all workers: the first checks and makes it, then the others.
     rules: of the fields of its answer that are not the first one's; is_hashing: a password may be
@@ -224,7 +228,7 @@ class AtAll(Way):
                 answers.append(one)
         if faults:
             said = answers[0].get("said")
-            raise OperatorError(
+            raise NotEverywhere(
                 f"{said or 'it is done'}, but not at {', '.join(faults)}, which is made equal to "
                 "the others at its next start"
             )

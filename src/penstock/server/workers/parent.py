@@ -32,7 +32,7 @@ from penstock.server.net.client_ports import ClientPorts
 from penstock.server.net.handover_messages import handover_pair, send_operator, turn_away
 from penstock.server.net.listener import raise_limit
 from penstock.server.workers.gather import Gather
-from penstock.server.workers.gather_ways import Answer
+from penstock.server.workers.gather_ways import Answer, NotEverywhere
 from penstock.server.workers.pipe import Ready, Start, Told
 from penstock.server.workers.placement import Placement
 from penstock.server.workers.worker_client import WorkerClient
@@ -118,7 +118,7 @@ class Parent:
         self.watching: list[asyncio.Task[None]] = []
         self.control: ControlSocket | None = None
         self.management: ManagementChild | None = None
-        self.changed: dict[str, object] = {}
+        self.changed: dict[str, str] = {}
         self.failure: OperatorError | None = None
         self.over = asyncio.Event()
 
@@ -193,13 +193,27 @@ class Parent:
 
     async def _answer(self, fields: dict[str, object]) -> Answer:
         """Raises: OperatorError."""
-        answer = await self.gather.answer(fields)
+        changes = fields.get("changes")
+        is_lasting = (fields.get("op"), fields.get("do")) == ("flow", "set")
+        kept = changes if is_lasting and isinstance(changes, dict) and not fields.get("for") else {}
+        texts = {str(key): str(value) for key, value in kept.items()}
+        try:
+            answer = await self.gather.answer(fields)
+        except NotEverywhere:
+            await self._keep(texts)
+            raise
+        await self._keep(texts)
         if fields.get("op") == "status" and isinstance(answer, dict):
             answer["workers"] = [self._row(one) for one in self.workers]
-        if (fields.get("op"), fields.get("do")) == ("flow", "set") and not fields.get("for"):
-            changes = fields.get("changes")
-            self.changed.update(changes if isinstance(changes, dict) else {})
         return answer
+
+    async def _keep(self, changes: dict[str, str]) -> None:
+        """Settings that a worker has which begins later."""
+        self.changed.update(changes)
+
+    def _lasting(self) -> dict[str, str]:
+        """All of them."""
+        return self.changed
 
     def _row(self, one: WorkerProcess) -> WorkerRow:
         memory_bytes = 0
@@ -251,9 +265,10 @@ class Parent:
 
     async def _set_again(self, worker: int) -> None:
         """Settings that were changed while the node runs are the same at all workers."""
-        if self.changed:
+        changes = self._lasting()
+        if changes:
             try:
-                fields = {"op": "flow", "do": "set", "changes": self.changed}
+                fields = {"op": "flow", "do": "set", "changes": changes}
                 await self.client.ask(worker, fields)
             except OperatorError as fault:
                 self.log.warning(f"settings of worker {worker} are those of the start: {fault}")
