@@ -8,7 +8,7 @@ import tempfile
 import time
 import urllib.request
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.demo.cluster_rig import ClusterRig, find_etcd
+from penstock.server.control.control_client import ask
 from penstock.server.shards.spreading import LOOK_S, REST_S
 from tests.cluster.load import await_true, command, load
 from tests.conformance.live import free_port
@@ -247,6 +248,42 @@ def test_commands_answer_for_all_shards_at_any_node(shards: ClusterRig) -> None:
     for name in shards.nodes:
         connected(shards, name, "new").close()
     command(shards, "c", "vhosts", "delete", "new", "--yes")
+
+
+def setting_of(rig: ClusterRig, name: str, shard: int, key: str) -> str:
+    """As the broker that leads that shard has it, asked at any node."""
+    path = rig.sockets / f"penstock-{rig.nodes[name].port}-worker-{shard}.sock"
+    rows = ask(str(path), {"op": "flow", "do": "settings"})["settings"]
+    assert isinstance(rows, list)
+    return next(str(row["value"]) for row in rows if row["key"] == key)
+
+
+def test_a_setting_that_was_changed_is_in_force_wherever_a_broker_begins(
+    shards: ClusterRig,
+) -> None:
+    """Changed at a node that never leads, and once more at another one."""
+    first, second = spread(shards)
+    third = next(name for name in shards.nodes if name not in (first, second))
+    command(shards, third, "flow", "set", "credit.watchdog=7s")
+    for shard in (0, 1):
+        assert setting_of(shards, first, shard, "credit.watchdog") == "7s"
+    good(shards, third, "move", second, "--shard", "0")
+
+    def has(shard: int, value: str) -> Callable[[], bool]:
+        return lambda: setting_of(shards, third, shard, "credit.watchdog") == value
+
+    await_true(has(0, "7s"), "another node's broker has it")
+    command(shards, first, "flow", "set", "credit.watchdog=9s")
+    assert shards.stop(second) == 0
+    await_others(shards, second)
+    for shard in (0, 1):
+        await_true(has(shard, "9s"), "and those after it what was said last")
+    shards.start(second)
+    shards.await_shards()
+    good(shards, third, "move", second)
+    for shard in (0, 1):
+        await_true(has(shard, "9s"), "a node that was started again as well")
+    command(shards, third, "flow", "set", "credit.watchdog=2s")
 
 
 def test_what_a_person_publishes_at_any_node_arrives(shards: ClusterRig) -> None:

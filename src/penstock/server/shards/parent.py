@@ -26,7 +26,7 @@ from penstock.server.machine.clock import SystemClock
 from penstock.server.net.listener import raise_limit
 from penstock.server.shards.answers import ShardAnswers
 from penstock.server.shards.pipe import Said, Start, Told
-from penstock.server.shards.placement import AgreedPlacement
+from penstock.server.shards.placement import POLL_S, SLACK_S, AgreedPlacement
 from penstock.server.shards.spreading import FirstSpread
 from penstock.server.workers.parent import Parent, run_parent
 from penstock.server.workers.pipe import Ready
@@ -187,8 +187,10 @@ class ShardParent(Parent):
         self.log.info(f"worker {worker} is there again, pid {self.workers[worker].pid}")
 
     async def _serves_here(self, worker: int, epoch: int) -> None:
-        """A broker of this node serves that shard now: its virtual hosts have their place, settings
-        are as they were changed here, and users as those of the first shard."""
+        """A broker of this node serves that shard now: settings are as they were changed while
+        nodes run, its virtual hosts have their place, and users are those of the first shard."""
+        before = self._lasting()
+        await self._set_again(worker)
         while self.leads[worker].is_here and self.leads[worker].epoch == epoch:
             try:
                 await self.places.learn(worker, await self._vhosts_at(worker))
@@ -198,7 +200,16 @@ class ShardParent(Parent):
             except OperatorError as fault:
                 self.log.warning(f"users of worker {worker} are looked at later: {fault}")
                 await asyncio.sleep(AGAIN_S)
-        await self._set_again(worker)
+        # One that was changed at another node just then, and had not been heard of here.
+        await asyncio.sleep(POLL_S + SLACK_S)
+        if self._lasting() != before:
+            await self._set_again(worker)
+
+    def _lasting(self) -> dict[str, str]:
+        return self.places.settings()
+
+    async def _keep(self, changes: dict[str, str]) -> None:
+        await self.places.keep_settings(changes)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -226,7 +237,7 @@ async def serve_shards(
     raise_limit(0)
     log = log_of(config, SystemClock())
     store = EtcdStore(settings.endpoints, settings.prefix, settings.etcd_files)
-    places = AgreedPlacement(config.cores, config.data_dir, store, log)
+    places = AgreedPlacement(config.cores, config.data_dir, store, settings.name, log)
     try:
         await places.agree(config.vhosts)
         parent = ShardParent(config, settings, log, places, reread)

@@ -1,4 +1,4 @@
-"""Which worker has which virtual host, agreed on by all nodes of a cluster in etcd (see agreed).
+"""What all nodes of a cluster agree on in etcd (see agreed): which worker has which virtual host.
 
 Every change is a compare-and-swap of the one key, and then written into `workers.json` of this node
 as well, for a directory that leaves the cluster. What others have changed is seen within POLL_S.
@@ -6,7 +6,7 @@ as well, for a directory that leaves the cluster. What others have changed is se
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -18,9 +18,10 @@ from msgspec.structs import replace
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
 from penstock.server.cluster.agreed import AGREED, Agreed, cores_fault, read_agreed
-from penstock.server.cluster.coordinator import CONFIG
+from penstock.server.cluster.coordinator import CONFIG, LIVE
 from penstock.server.cluster.etcd import EtcdFault, EtcdStore, Stored
 from penstock.server.cluster.follower_files import DATABASE
+from penstock.server.cluster.settings import SHARDS
 from penstock.server.workers.placement import NO_WORKER, Placement
 
 POLL_S: Final = 0.5
@@ -28,25 +29,30 @@ SLACK_S: Final = 0.2
 """For the reading itself."""
 TRIES: Final = 20
 """Of a swap: so many nodes may be first."""
+SETTINGS_MAX: Final = 2048
+"""That are kept: etcd takes a value of a megabyte or so."""
 _FIRST: Final = 1
 """A revision that no key of ours has, etcd's first: there is one, which is not known yet."""
 Edit = Callable[[Agreed], Agreed]
 
 
 class AgreedPlacement(Placement):
-    """store: of the cluster's keys, used by a thread of this one's; agreed: as it was seen last.
+    """store: of the cluster's keys, used by a thread of this one's; node: this one's name; agreed:
+    as it was seen last; unsaved: settings that etcd has not taken yet.
     Raises: OperatorError where etcd does not answer, and then nobody knows whether something has
     changed."""
 
-    def __init__(self, count: int, data_dir: str, store: EtcdStore, log: Log) -> None:
+    def __init__(self, count: int, data_dir: str, store: EtcdStore, node: str, log: Log) -> None:
         """Raises: OperatorError."""
         self.polling: asyncio.Task[None] | None = None
         self.thread = ThreadPoolExecutor(1, "places")
         super().__init__(count, data_dir)
         self.store = store
+        self.node = node
         self.log = log
         self.revision = 0
         self.agreed = Agreed(count)
+        self.unsaved: dict[str, str] = {}
         # One that is in the file only belongs to no cluster yet.
         self.before = self.vhosts()
 
@@ -76,12 +82,21 @@ class AgreedPlacement(Placement):
                 places = self._earlier()
                 # Of a cluster that begins with nothing: nobody has clients that a move would cost.
                 there = replace(there, is_spread=bool(places))
+            if there.settings and not self._others_live():
+                # As those of a broker, which are gone with it.
+                there = replace(there, settings={})
             for name in configured:
                 if name not in places:
                     places = {**places, name: _fewest(places, self.count)}
             return replace(there, vhosts=places)
 
         self._swap(edit)
+
+    def _others_live(self) -> bool:
+        """Whether a member of another node has its key. Raises: EtcdFault."""
+        live = [LIVE, *(f"{SHARDS}{shard}/{LIVE}" for shard in range(1, self.count))]
+        names = {key.removeprefix(one) for one in live for key in self.store.read(one)}
+        return bool(names - {self.node})
 
     def _earlier(self) -> dict[str, int]:
         """Before there was an agreement: by the file of several workers that were no cluster, or
@@ -200,6 +215,34 @@ class AgreedPlacement(Placement):
         if not self.agreed.is_spread:
             await self._edit(lambda there: replace(there, is_spread=True))
 
+    def settings(self) -> dict[str, str]:
+        """That were changed for good while nodes run, by key."""
+        return {**self.agreed.settings, **self.unsaved}
+
+    async def keep_settings(self, changes: Mapping[str, str]) -> None:
+        """They are in force, and will be where a broker begins to serve at any node. While etcd is
+        away other nodes do not hear of it. Raises: OperatorError for too many."""
+        if len({*self.settings(), *changes}) > SETTINGS_MAX:
+            raise OperatorError(
+                f"it is done, but {SETTINGS_MAX} settings are kept already: brokers that begin to "
+                "serve later will have it from the configuration only; write it there"
+            )
+        self.unsaved.update(changes)
+        try:
+            await self._save()
+        except (EtcdFault, OperatorError) as fault:
+            self.log.warning(f"other nodes hear of changed settings later: {fault}")
+
+    async def _save(self) -> None:
+        """Raises: EtcdFault; OperatorError."""
+        saved = dict(self.unsaved)
+
+        def edit(there: Agreed) -> Agreed:
+            return replace(there, settings={**there.settings, **saved})
+
+        await self._run(lambda: self._swap(edit))
+        self.unsaved = {key: text for key, text in self.unsaved.items() if saved.get(key) != text}
+
     # -- what others change ----------------------------------------------------------------------
 
     async def _poll(self) -> None:
@@ -207,6 +250,8 @@ class AgreedPlacement(Placement):
             await asyncio.sleep(POLL_S)
             with suppress(EtcdFault, OperatorError):
                 await self._run(self._look)
+                if self.unsaved:
+                    await self._save()
 
     def _look(self) -> None:
         stored = self.store.read(AGREED).get(AGREED)

@@ -12,7 +12,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
 from penstock.demo.cluster_rig import ClusterRig
 from penstock.server.cluster.etcd import EtcdStore
-from penstock.server.shards.placement import POLL_S, AgreedPlacement
+from penstock.server.shards.placement import POLL_S, SETTINGS_MAX, AgreedPlacement
 from penstock.server.workers.placement import NO_WORKER
 from tests.conformance.live import free_port
 from tests.patience import PATIENCE_S
@@ -45,7 +45,7 @@ class Nodes:
 
     def node(self, name: str, cores: int = 2) -> AgreedPlacement:
         data = self.folder / name
-        self.made.append(AgreedPlacement(cores, str(data), self.store(), Log()))
+        self.made.append(AgreedPlacement(cores, str(data), self.store(), name, Log()))
         return self.made[-1]
 
     def close(self) -> None:
@@ -113,6 +113,59 @@ async def test_leaders_of_what_there_was_before_stay(nodes: Nodes) -> None:
     b = nodes.node("b")
     await b.agree(["/"])
     assert b.agreed.is_spread
+
+
+async def await_settings(node: AgreedPlacement, wanted: dict[str, str]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while node.settings() != wanted:
+            await asyncio.sleep(0.02)
+
+
+async def test_settings_are_kept_as_long_as_a_node_is_there(nodes: Nodes) -> None:
+    a, b = nodes.node("a"), nodes.node("b")
+    await a.agree(["/"])
+    await b.agree(["/"])
+    await a.keep_settings({"rate.burst": "20ms", "memory.high": "60%"})
+    await await_settings(b, {"rate.burst": "20ms", "memory.high": "60%"})
+    await b.keep_settings({"memory.high": "70%"})
+    await a.add("one")
+    wanted = {"rate.burst": "20ms", "memory.high": "70%"}
+    await await_settings(a, wanted)
+    # Node b starts again, while a member of another one lives.
+    nodes.store().put("shards/1/live/a", b"")
+    again = nodes.node("b-2")
+    await again.agree(["/"])
+    assert again.settings() == wanted
+    nodes.store().delete("shards/1/live/a")
+    alone = nodes.node("b-3")
+    nodes.store().put("live/b-3", b"")
+    await alone.agree(["/"])
+    assert alone.settings() == {} and alone.vhosts() == {"/": 0, "one": 1}
+
+
+async def test_settings_are_told_when_etcd_is_back(nodes: Nodes) -> None:
+    a, b = nodes.node("a"), nodes.node("b")
+    await a.agree(["/"])
+    await b.agree(["/"])
+    good, a.store = a.store, EtcdStore([f"http://127.0.0.1:{free_port()}"], nodes.prefix)
+    nodes.stores.append(a.store)
+    await a.keep_settings({"rate.burst": "20ms"})
+    assert a.settings() == {"rate.burst": "20ms"}, "brokers of this node have it"
+    assert b.settings() == {}
+    a.store = good
+    await await_settings(b, {"rate.burst": "20ms"})
+    assert a.unsaved == {}
+
+
+async def test_so_many_settings_are_kept(nodes: Nodes) -> None:
+    a = nodes.node("a")
+    await a.agree(["/"])
+    many = {f"rate.user.messages:{number}": "1/s" for number in range(SETTINGS_MAX)}
+    await a.keep_settings(many)
+    await a.keep_settings({"rate.user.messages:7": "2/s"})
+    with pytest.raises(OperatorError, match="write it there"):
+        await a.keep_settings({"rate.burst": "20ms"})
+    assert await a.add("one") == 1
 
 
 async def test_another_number_of_workers_is_refused(nodes: Nodes) -> None:
