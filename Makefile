@@ -16,7 +16,7 @@
 #     make crash-kill               kill -9 at 300 calls to the disk, and in a compaction (half an hour)
 #     make crash-live               a hundred power cuts, long histories, large queues (ten minutes)
 #     make bench-smoke              every benchmark briefly: does anything get lost?
-#     make cluster-nemeses          three nodes, kills and partitions (an hour)
+#     make cluster-nemeses          three nodes, kills and partitions (three and a half hours)
 #     make attack                   what one client can do to everybody else
 #     make docs                     rewrite the pages that are printed from tables
 #     make site                     the pages as a web site, in site/
@@ -210,7 +210,8 @@ attack: $(RUN)/.stamp
 	$(RUN)/bin/python bench/outside/attack.py $(ATTACK_ARGS)
 
 # Three minutes of each kind of kill, stop, partition, etcd, disk and clock, then NEMESES rounds of
-# all of them, each with a seed of its own. Root, iproute2 and an etcd.
+# all of them, each with a seed of its own; all of it once more with two workers a node. Root,
+# iproute2 and an etcd.
 NEMESES ?= 2
 cluster-nemeses: $(TEST)/.stamp
 	for kind in $$(seq 1 26); do \
@@ -218,6 +219,12 @@ cluster-nemeses: $(TEST)/.stamp
 	done
 	for seed in $$(seq 1 $(NEMESES)); do \
 		$(TEST)/bin/python -m tests.cluster.nemeses --seconds 180 --seed $$seed || exit 1; \
+	done
+	for kind in $$(seq 1 29); do \
+		$(TEST)/bin/python -m tests.cluster.nemeses --cores 2 --seconds 180 --alone $$kind || exit 1; \
+	done
+	for seed in $$(seq 1 $(NEMESES)); do \
+		$(TEST)/bin/python -m tests.cluster.nemeses --cores 2 --seconds 180 --seed $$seed || exit 1; \
 	done
 
 # Half an hour of clients that come and go: what grows, and what do they leave behind?

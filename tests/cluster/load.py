@@ -12,6 +12,7 @@ from typing import Final
 from penstock.demo.cluster_clients import Consumer, Publisher
 from penstock.demo.cluster_history import CONFIRMED, Happened, judge, write_history
 from penstock.demo.cluster_rig import ClusterRig
+from penstock.server.disk.data_directory import WORKERS
 from tests.unit.server.cluster.member_bed import contents
 
 SAME_S: Final = 30.0
@@ -42,7 +43,7 @@ def await_same(rig: ClusterRig) -> None:
     """Until all directories have the same in them. Nobody sends anything any more."""
     end = time.monotonic() + SAME_S
     while True:
-        found = {name: _contents(node.data) for name, node in rig.nodes.items()}
+        found = {name: _contents(node.data, rig.cores) for name, node in rig.nodes.items()}
         first, *others = found.values()
         if all(one == first for one in others):
             return
@@ -54,16 +55,22 @@ def await_same(rig: ClusterRig) -> None:
     raise AssertionError(f"not the same on all nodes: {', '.join(differing)}")
 
 
-def _contents(directory: Path) -> dict[str, bytes]:
-    """What is removed meanwhile makes it another one."""
+def _contents(directory: Path, shards: int) -> dict[str, bytes]:
+    """Of all shards. What is removed meanwhile makes it another one."""
     try:
-        return contents(directory)
+        whole = contents(directory)
+        found = {name: data for name, data in whole.items() if not name.startswith(WORKERS)}
+        for shard in range(1, shards):
+            own = f"{WORKERS}/{shard}"
+            found |= {f"{own}/{name}": data for name, data in contents(directory / own).items()}
+        return found
     except FileNotFoundError as error:
         return {str(error): b""}
 
 
 class Load:
-    """A publisher and a consumer of one queue or stream. kind: the queue's type, "" for none."""
+    """A publisher and a consumer of one queue or stream, in virtual host `vhost`. kind: the queue's
+    type, "" for none."""
 
     def __init__(
         self,
@@ -74,6 +81,7 @@ class Load:
         window: int,
         size: int = 100,
         kind: str = "",
+        vhost: str = "/",
     ) -> None:
         self.rig = rig
         self.queue = queue
@@ -83,6 +91,7 @@ class Load:
             rig.places(), queue, began, window=window, size=size, is_stream=is_stream
         )
         self.consumer = Consumer(rig.places()[::-1], queue, began, is_stream=is_stream)
+        self.publisher.vhost = self.consumer.vhost = vhost
         if kind:
             self.publisher.kind = self.consumer.kind = kind
 
@@ -124,8 +133,7 @@ def load(
     vhost: str = "/",
 ) -> Iterator[Load]:
     """at: the node that the publisher asks first."""
-    made = Load(rig, queue, is_stream=is_stream, window=window, size=size, kind=kind)
-    made.publisher.vhost = made.consumer.vhost = vhost
+    made = Load(rig, queue, is_stream=is_stream, window=window, size=size, kind=kind, vhost=vhost)
     made.publisher.turn = list(rig.nodes).index(at) if at else 0
     made.publisher.start()
     made.consumer.start()

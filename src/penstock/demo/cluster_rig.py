@@ -151,6 +151,7 @@ class ClusterRig:
             for number in range(1, etcd_count + 1)
         ]
         self.nodes = {name: Node(name, port(), _first_of(cores, port), folder) for name in names}
+        self.cores = cores
         if cores > 1:
             self.options = ("--cores", str(cores), *options)
         self.is_safe = find_spec("cryptography") is not None
@@ -270,6 +271,20 @@ class ClusterRig:
         if node.process is not None:
             node.process.wait()
             node.process = None
+
+    def kill_parent(self, name: str) -> list[psutil.Process]:
+        """kill -9 of the process above a node's members alone, which are to end by themselves."""
+        parent, *others = self._processes(name)
+        parent.kill()
+        process = self.nodes[name].process
+        if process is not None:
+            process.wait()
+            self.nodes[name].process = None
+        return others
+
+    def members(self, name: str) -> list[psutil.Process]:
+        """Of a node with several workers, each with its broker as a child."""
+        return [one for one in self._processes(name) if "penstock.cli.shard_child" in _said(one)]
 
     def kill_broker(self, name: str) -> None:
         """kill -9 of the broker of a node that leads, not of its member."""
@@ -425,6 +440,14 @@ class ClusterRig:
                 self.kill(name)
         for one in self.etcds:
             self.kill_one_etcd(one)
+
+
+def _said(process: psutil.Process) -> list[str]:
+    """Its command, [] when it has ended."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
 
 
 def _end(process: subprocess.Popen[bytes] | None) -> int:
