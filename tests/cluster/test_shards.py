@@ -374,7 +374,8 @@ def test_a_member_that_is_killed_is_started_again(shards: ClusterRig) -> None:
 
 
 def test_a_member_that_stands_still_does_not_close_its_node(shards: ClusterRig) -> None:
-    """Nor does its broker, to whom the other member leaves the clients of this node."""
+    """Nor does its broker, to whom the other member leaves the clients of this node; those for the
+    member's own virtual host are passed on to the next leader of it."""
     _, second = spread(shards)
     process = shards.nodes[second].process
     assert process is not None
@@ -386,11 +387,18 @@ def test_a_member_that_stands_still_does_not_close_its_node(shards: ClusterRig) 
     try:
         for _ in range(3):
             connected(shards, second, "/").close()
+        with connected(shards, second, "one") as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            channel.queue_declare("passed-on", durable=True)
+            channel.basic_publish("", "passed-on", b"x", DURABLE)
     finally:
         for one in still:
             with suppress(psutil.NoSuchProcess):
                 one.resume()
     shards.await_shards()
+    with connected(shards, second, "one") as connection:
+        assert connection.channel().queue_delete("passed-on").method.message_count == 1
 
 
 def await_others(rig: ClusterRig, name: str) -> None:

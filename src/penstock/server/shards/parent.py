@@ -16,7 +16,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
 from penstock.server.boot.log_lines import log_of
 from penstock.server.boot.management_child import ManagementChild, is_management_wanted
-from penstock.server.cluster.etcd import EtcdStore
+from penstock.server.cluster.etcd import EtcdFault, EtcdStore
 from penstock.server.cluster.pipe import Places
 from penstock.server.cluster.settings import MemberSettings, member_settings
 from penstock.server.cluster.siblings import Lead
@@ -107,8 +107,9 @@ class ShardParent(Parent):
     def _heard(self, worker: int, said: Ready) -> None:
         assert isinstance(said, Said | Ready), "its shape says so"
         if not isinstance(said, Said):
-            # The process is gone.
-            self._leads(worker, Lead())
+            # The process is gone; connections to other nodes may still be made in its name.
+            gone = self.leads.get(worker, Lead())
+            self._leads(worker, msgspec.structs.replace(gone, leader="", is_here=False, pids=()))
             return
         if said.is_final and self.failure is None:
             self.failure = OperatorError(said.fault)
@@ -119,15 +120,33 @@ class ShardParent(Parent):
 
     async def _look(self) -> None:
         """A member that stands still with its broker takes no clients: the others of this node do,
-        who would leave that to the broker."""
+        who would leave that to the broker, and those for its shard go to who leads that now."""
         while True:
             await asyncio.sleep(LOOK_S)
             now_s = asyncio.get_running_loop().time()
-            for worker, lead in self.leads.items():
+            for worker, lead in list(self.leads.items()):
                 quiet_s = now_s - self.heard_s.get(worker, now_s)
-                if lead.is_here and quiet_s > QUIET_S:
+                if quiet_s <= QUIET_S:
+                    continue
+                if lead.is_here:
                     self.log.warning(f"nothing is heard of worker {worker} for {quiet_s:.0f} s")
                     self._leads(worker, msgspec.structs.replace(lead, leader="", is_here=False))
+                await self._ask_who_leads(worker)
+
+    async def _ask_who_leads(self, worker: int) -> None:
+        """In place of a member that stands still, or is not there."""
+        try:
+            found = await self.places.leader_of(worker)
+        except (OperatorError, EtcdFault, msgspec.DecodeError):
+            # Asked again at the next look.
+            return
+        lead = self.leads[worker]
+        is_other = found.name not in ("", self.settings.name) and lead.identity != ""
+        if is_other and found.epoch >= lead.epoch and not lead.is_here:
+            after = msgspec.structs.replace(
+                lead, leader=found.name, address=found.address, epoch=found.epoch, is_here=False
+            )
+            self._leads(worker, after)
 
     def _leads(self, worker: int, lead: Lead) -> None:
         before = self.leads.get(worker, Lead())

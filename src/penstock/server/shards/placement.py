@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
+from penstock.replication.config import LED
 from penstock.server.cluster.agreed import AGREED, Agreed, cores_fault, read_agreed
-from penstock.server.cluster.coordinator import CONFIG, LIVE
+from penstock.server.cluster.coordinator import CONFIG, LIVE, MEMBERS
 from penstock.server.cluster.etcd import EtcdFault, EtcdStore, Stored
+from penstock.server.cluster.etcd_coordinator import MemberRow, read_config
 from penstock.server.cluster.follower_files import DATABASE
 from penstock.server.cluster.settings import SHARDS
 from penstock.server.workers.placement import NO_WORKER, Placement
@@ -34,6 +36,17 @@ SETTINGS_MAX: Final = 2048
 _FIRST: Final = 1
 """A revision that no key of ours has, etcd's first: there is one, which is not known yet."""
 Edit = Callable[[Agreed], Agreed]
+
+
+class Leads(NamedTuple):
+    """Who leads a shard, "" for nobody, where other nodes reach it, and of which epoch."""
+
+    name: str
+    address: str
+    epoch: int
+
+
+NOBODY_LEADS: Final = Leads("", "", 0)
 
 
 class AgreedPlacement(Placement):
@@ -257,6 +270,25 @@ class AgreedPlacement(Placement):
         stored = self.store.read(AGREED).get(AGREED)
         if stored is not None and stored.revision != self.revision:
             self._take(self._agreed(stored), stored.revision)
+
+    # -- who leads -------------------------------------------------------------------------------
+
+    async def leader_of(self, shard: int) -> Leads:
+        """As etcd has it, where the member of this node does not say. Raises: EtcdFault;
+        OperatorError."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.thread, self._leader_of, shard)
+
+    def _leader_of(self, shard: int) -> Leads:
+        below = f"{SHARDS}{shard}/" if shard else ""
+        stored = self.store.read(below + CONFIG).get(below + CONFIG)
+        config = None if stored is None else read_config(stored.value)
+        if config is None or config.phase != LED:
+            return NOBODY_LEADS
+        key = f"{below}{MEMBERS}{config.leader}"
+        row = self.store.read(key).get(key)
+        address = "" if row is None else msgspec.json.decode(row.value, type=MemberRow).address
+        return Leads(config.leader, address, config.epoch)
 
     def close(self) -> None:
         super().close()
