@@ -401,6 +401,30 @@ def test_a_member_that_stands_still_does_not_close_its_node(shards: ClusterRig) 
         assert connection.channel().queue_delete("passed-on").method.message_count == 1
 
 
+def test_clients_for_a_member_that_stands_still_are_taken_by_another(shards: ClusterRig) -> None:
+    """Where a broker of another virtual host serves, who has heard them, and cannot know of it."""
+    first, second = spread(shards)
+    process = shards.nodes[first].process
+    assert process is not None
+    member = shards.members(first)[1]
+    still = [member, *member.children()]
+    for one in still:
+        one.suspend()
+    try:
+        with connected(shards, first, "one") as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            channel.queue_declare("covered", durable=True)
+            channel.basic_publish("", "covered", b"x", DURABLE)
+    finally:
+        for one in still:
+            one.resume()
+    shards.await_shards()
+    with connected(shards, first, "one") as connection:
+        assert connection.channel().queue_delete("covered").method.message_count == 1
+    assert shards.shard_leaders() == [first, second]
+
+
 def await_others(rig: ClusterRig, name: str) -> None:
     """Until other nodes than this one lead both shards."""
     await_true(lambda: {*rig.shard_leaders()}.isdisjoint({"", name}), "others lead")

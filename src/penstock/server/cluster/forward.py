@@ -195,15 +195,16 @@ class Forwarder:
         else:
             self.handshakes.take(sock, str(host), int(port))
 
-    def take_handed(self, sock: socket.socket, record: Handover) -> bool:
+    def take_handed(self, sock: socket.socket, record: Handover, reach: Reach) -> bool:
         """A client that a broker of this node has heard up to connection.open, whose virtual host
-        another node has; kept as any other. False, and `sock` stays open: it cannot be."""
+        another node has; kept as any other. reach: of its shard. False, and `sock` stays open: it
+        cannot be."""
         if len(self.clients) >= self.clients_max:
             return False
         port = record.peer.rpartition(":")[2]
         client = Client(record.peer_host, int(port) if port.isdecimal() else 0, record.tls_peer)
         share = Share(self.budget, CLUSTER_KEPT_BYTES.default)
-        kept = KeptClient(self.reach, client, share, None, self.shards)
+        kept = KeptClient(reach, client, share, None, self.shards)
         tuned = ConnectionTuneOk(record.channel_max, record.frame_bytes_max, record.heartbeat_s)
         try:
             if kept.kept.resume(record.login, tuned, record.said):

@@ -1,6 +1,7 @@
 """Connections that other brokers of this node hand over to a shard which another node leads.
 
-While this node leads it, its broker reads them (net/handover_socket); otherwise its member does.
+While this node leads it, its broker reads them (net/handover_socket); otherwise its member does, or
+another member of this node while that one stands still.
 Each goes on as a client of this member, see kept_client: its login came with it, and is said again
 to the broker that leads. One whose login cannot be is relayed there with its record; when that
 broker is gone, such a client's connection ends.
@@ -132,7 +133,7 @@ class Handed:
         is_operator = record.tls_peer is not None and record.tls_peer.is_operator
         if record.login == b"" or is_operator:
             return False
-        return self.forwarder.take_handed(sock, record)
+        return self.forwarder.take_handed(sock, record, self.reach)
 
     async def _serve(self, kind: int, body: bytes, sock: socket.socket) -> None:
         """Until the client or the broker that leads is gone. body: the client's record, or the

@@ -8,8 +8,9 @@ and what it writes is sent on. Every decision is made in replication/member.
 import asyncio
 import math
 import os
+import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -142,17 +143,12 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.siblings = siblings
         self.forwarder = Forwarder(sockets.public(), config, reach, log, siblings)
         self.handed: Handed | None = None
+        self.covers: dict[int, Handed] = {}
         if siblings is not None:
             siblings.mine = reach
-            self.handed = Handed(
-                siblings.receive,
-                siblings.own,
-                reach,
-                self.forwarder,
-                config.handshake_ms / 1000,
-                config.connections_max,
-                log,
-            )
+            self.handed = self._handed(siblings.receive, siblings.own, reach)
+            for number, one in siblings.others.items():
+                self.covers[number] = self._handed(one.receive, one.own, one.reach)
         path = config.control_socket or control_path(sockets.port)
         self.questions = Questions(self.links, path, self._place)
         self.thread: CoordinatorThread | None = None
@@ -225,6 +221,21 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             self._look_at_ports()
             if self.child is not None:
                 self.child.places(places)
+
+    def cover(self, shards: Container[int]) -> None:
+        """Take clients that are handed over to these other members of this node, and to no more."""
+        for number, handed in self.covers.items():
+            if number in shards:
+                handed.open()
+            else:
+                handed.shut()
+
+    def _handed(self, receive: socket.socket, own: socket.socket, reach: Reach) -> Handed:
+        config = self.config
+        patience_s = config.handshake_ms / 1000
+        return Handed(
+            receive, own, reach, self.forwarder, patience_s, config.connections_max, self.log
+        )
 
     def _lead_of(self) -> Lead:
         """What this one says of its own."""
@@ -305,6 +316,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.forwarder.close()
+        for handed in self.covers.values():
+            await handed.close()
         if self.handed is not None:
             await self.handed.close()
         self.questions.close()

@@ -67,10 +67,21 @@ class SiblingLinks:
 
 
 class Sibling:
-    """One of the others. lead: as it was said last."""
+    """One of the others. receive: where connections come that are handed over to it, read here
+    while it stands still; own: where they are sent; lead: as it was said last."""
 
-    def __init__(self, number: int, group: str, name: str, tls: LinkTls | None) -> None:
+    def __init__(
+        self,
+        number: int,
+        group: str,
+        name: str,
+        tls: LinkTls | None,
+        receive: socket.socket,
+        own: socket.socket,
+    ) -> None:
         self.number = number
+        self.receive = receive
+        self.own = own
         self.lead = Lead()
         links = SiblingLinks(group, name, tls, self._lead)
         self.reach = Reach(links, self.place, self._private, _nothing_seen)
@@ -96,8 +107,9 @@ async def _nothing_seen(_: bytes) -> bytes:
 
 class Siblings(Shards):
     """number: of this member's shard; receive: where connections come that other brokers of this
-    node hand over to it; send: descriptors of the ends on which each shard is sent some, by number;
-    own: that of this one; told: called with what this member has to say, when it is another."""
+    node hand over to it, given as descriptors of those of each shard; send: descriptors of the ends
+    on which each shard is sent some, by number; own: that of this one; told: called with what this
+    member has to say, when it is another."""
 
     def __init__(
         self,
@@ -105,21 +117,21 @@ class Siblings(Shards):
         groups: Mapping[int, str],
         name: str,
         tls: LinkTls | None,
-        receive: int,
+        receive: Mapping[int, int],
         send: Mapping[int, int],
         places: Places,
         tell: Callable[[Lead], None],
     ) -> None:
         """groups: of all shards, by number; name: of this node."""
         self.number = number
-        self.receive = socket.socket(fileno=receive)
-        self.receive.setblocking(False)
-        self.own = socket.socket(fileno=send[number])
-        self.own.setblocking(False)
+        self.receive = _end(receive[number])
+        self.own = _end(send[number])
         self.send = {one: fd for one, fd in send.items() if one != number}
         self.places = places
         self.others = {
-            one: Sibling(one, group, name, tls) for one, group in groups.items() if one != number
+            one: Sibling(one, group, name, tls, _end(receive[one]), _end(send[one]))
+            for one, group in groups.items()
+            if one != number
         }
         self.mine: Reach | None = None
         self._tell = tell
@@ -181,5 +193,14 @@ class Siblings(Shards):
         return Shard(self.number, self.receive.fileno(), dict(self.send), self.places)
 
     def close(self) -> None:
-        self.receive.close()
-        self.own.close()
+        for sock in (self.receive, self.own):
+            sock.close()
+        for one in self.others.values():
+            one.receive.close()
+            one.own.close()
+
+
+def _end(fd: int) -> socket.socket:
+    found = socket.socket(fileno=fd)
+    found.setblocking(False)
+    return found

@@ -142,6 +142,8 @@ class ShardMember:
     def _told(self, told: Told, node: MemberNode) -> None:
         if told.leads is not None and told.places is not None:
             node.told(told.leads, told.places)
+        if told.covers is not None:
+            node.cover({one for one, by in told.covers.items() if by == self.start.worker})
         if told.config is not None:
             self._put_in_force(told.config, node)
 

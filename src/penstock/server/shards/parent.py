@@ -5,7 +5,7 @@ has them asked. It tells each who leads the shards of the others. It has no part
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +46,7 @@ AGAIN_S: Final = 5.0
 
 class ShardParent(Parent):
     """leads: who leads each shard, as the member of this node says; heard_s: when it did so last,
-    in the loop's time."""
+    in the loop's time; covers: which worker takes clients for one that stands still."""
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class ShardParent(Parent):
         self.places = places
         self.leads: dict[int, Lead] = {}
         self.heard_s: dict[int, float] = {}
+        self.covers: dict[int, int] = {}
         self.looking: asyncio.Task[None] | None = None
         self.equals: dict[int, asyncio.Task[None]] = {}
         paths = [self.cluster_of(worker) for worker in range(places.count)]
@@ -86,18 +87,19 @@ class ShardParent(Parent):
         """Raises: OperatorError."""
         own = worker_config(self.config, worker, self.placement, self.control_of(worker))
         send = {number: one.fileno() for number, one in enumerate(self.handover.send)}
+        receive = {number: one.fileno() for number, one in enumerate(self.handover.receive)}
         leads, places = self._told()
         start = Start(
             own,
             worker,
             self.placement.count,
             self.ports.inherited(),
-            self.handover.receive[worker].fileno(),
+            receive,
             send,
             leads,
             places,
         )
-        handles = (*self.ports.handles(), start.receive, *send.values())
+        handles = (*self.ports.handles(), *receive.values(), *send.values())
 
         def heard(said: Ready) -> None:
             self._heard(worker, said)
@@ -124,14 +126,23 @@ class ShardParent(Parent):
         while True:
             await asyncio.sleep(LOOK_S)
             now_s = asyncio.get_running_loop().time()
-            for worker, lead in list(self.leads.items()):
-                quiet_s = now_s - self.heard_s.get(worker, now_s)
-                if quiet_s <= QUIET_S:
-                    continue
+            quiet = {one: now_s - at_s for one, at_s in self.heard_s.items()}
+            quiet = {one: for_s for one, for_s in quiet.items() if for_s > QUIET_S}
+            self._cover(quiet)
+            for worker, quiet_s in quiet.items():
+                lead = self.leads[worker]
                 if lead.is_here:
                     self.log.warning(f"nothing is heard of worker {worker} for {quiet_s:.0f} s")
                     self._leads(worker, msgspec.structs.replace(lead, leader="", is_here=False))
                 await self._ask_who_leads(worker)
+
+    def _cover(self, quiet: Container[int]) -> None:
+        """Have a member that is not among them take clients which brokers hand over to those."""
+        well = [one for one in self.heard_s if one not in quiet]
+        covers = {one: min(well) for one in self.heard_s if one in quiet} if well else {}
+        if covers != self.covers:
+            self.covers = covers
+            self.tell_all()
 
     async def _ask_who_leads(self, worker: int) -> None:
         """In place of a member that stands still, or is not there."""
@@ -164,7 +175,7 @@ class ShardParent(Parent):
 
     def tell_all(self) -> None:
         leads, places = self._told()
-        told = Told(leads, places)
+        told = Told(leads, places, self.covers)
         for one in self.workers:
             one.tell(told)
 

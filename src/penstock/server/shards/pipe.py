@@ -16,24 +16,26 @@ from penstock.server.workers.pipe import Ready
 class Start(msgspec.Struct):
     """config: of the node; worker: its number, and that of its shard, of `count`; inherited:
     listening sockets, by name; receive: where connections come that other brokers of this node hand
-    over; send: where they are handed over to each, by number; the rest: see Told."""
+    over to each worker, by number; send: where they are handed over; the rest: see Told."""
 
     config: Config
     worker: int
     count: int
     inherited: dict[str, int]
-    receive: int
+    receive: dict[int, int]
     send: dict[int, int]
     leads: dict[int, Lead]
     places: Places
 
 
 class Told(msgspec.Struct):
-    """leads: who leads each shard; places: which has which virtual host; config: to be put in
-    force, as after SIGHUP. None: as before."""
+    """leads: who leads each shard; places: which has which virtual host; covers: by which worker
+    clients are taken that are handed over to one which stands still; config: to be put in force, as
+    after SIGHUP. None: as before."""
 
     leads: dict[int, Lead] | None = None
     places: Places | None = None
+    covers: dict[int, int] | None = None
     config: Config | None = None
 
 

@@ -361,7 +361,7 @@ async def handed(leaders: Leaders) -> tuple[asyncio.StreamReader, asyncio.Stream
     client, theirs = socket.socketpair()
     client.setblocking(False)
     theirs.setblocking(False)
-    assert leaders.forwarder.take_handed(theirs, record)
+    assert leaders.forwarder.take_handed(theirs, record, leaders.forwarder.reach)
     return await asyncio.open_connection(sock=client)
 
 
