@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.spark.blame.blame import Edge, actor_kind, name_small_windows, sweep
+from penstock.spark.blame.blame import actor_kind, name_small_windows
 from penstock.spark.schema.formats import STATE_FIELDS, TraceLine, read_run
 from penstock.spark.schema.rows import (
     CDF_RANKS,
@@ -32,6 +32,7 @@ from penstock.spark.schema.rows import (
     ThroughputRow,
 )
 from tests.spark.flow_events import FlowEvent
+from tests.spark.oracle_blame import Edge, sweep
 from tests.spark.oracle_input import EventLog, TraceLog, read_events, read_traces
 from tests.spark.oracle_intervals import (
     block_intervals,

@@ -9,9 +9,10 @@ tells the interval, because its amount is the time the gate was closed.
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from penstock.spark.blame.blame import NOBODY, Edge, group_of, is_group
+from penstock.spark.blame.blame import NOBODY, group_of, is_group
 from penstock.spark.schema.rows import BlockedByRow, BlockInterval
 from tests.spark.flow_events import FlowEvent
+from tests.spark.oracle_blame import Edge
 
 
 def block_intervals(events: Iterable[FlowEvent]) -> list[BlockInterval]:

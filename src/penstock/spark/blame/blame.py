@@ -2,9 +2,7 @@
 
 The open edges `actor -> peer` at one moment form the wait-for graph. Between two changes of that
 graph every held actor is a *victim* of the roots its edges lead to. Its time is split equally among
-several peers at every branch, in whole nanoseconds. The sweep adds up how long each victim stood in
-front of each graph and then divides each of those times once, so the arithmetic is exact. A change
-concerns only the actors upstream of it, so a sweep costs about as much as there are changes:
+several peers at every branch, in whole nanoseconds (`blame_columns.py`):
 
     sum of blame of a victim          = time in which at least one of its gates was closed
     blame of a victim within a bucket <= length of the bucket
@@ -12,8 +10,9 @@ concerns only the actors upstream of it, so a sweep costs about as much as there
 
 A queue that waits for its consumers names the group `consumers:/orders`; the group is resolved to
 the consumers of that queue which are held themselves, if any (their prefetch window is full, their
-socket is), else it is a root. A cycle cannot happen in a correct broker; it is charged to the cause
-"cycle" so that it shows. Source of the rule: docs/flow.md, law 10.
+socket is), else it is a root. A cycle cannot happen in a correct broker: time that comes to where a
+bucket has one is charged to the cause "cycle", so that it shows. Source of the rule: docs/flow.md,
+law 10.
 
 Reports show the waiting of publishers. A publisher that waits for a confirm before it publishes
 more is held by no gate: what it has sent lies at a stopped queue. Where queues were stopped for
@@ -21,8 +20,7 @@ longer than connections and channels were held, reports show the waiting of queu
 
 A root blamed for "broker work" held others although nothing held it. If it was idle nearly all of
 that time, it did not do the work slowly: it had none, because its senders may only have so much on
-the way. Then the cause is named "small window". Both rules look at one
-bucket of one boot:
+the way. Then the cause is named "small window". Both rules look at one bucket of one boot:
 
     it held one victim for HELD_SHARE_MIN of its own sampled time or more
     it was busy, blocked or waiting for BUSY_SHARE_MAX of that time or less
@@ -31,16 +29,15 @@ Only the name of the cause changes, so the sums stay. Without time samples of th
 known, and nothing changes.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
-from operator import attrgetter, itemgetter
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from penstock.spark.schema.rows import BlameRow, StateRow
 
 ARROW: Final = " → "
-UNEXPLAINED: Final = frozenset({"cycle", "unknown"})
+CYCLE: Final = "cycle"
+UNEXPLAINED: Final = frozenset({CYCLE, "unknown"})
 NOBODY: Final = "nobody"
 
 _CAUSE_OF_KIND: Final = {
@@ -78,16 +75,6 @@ HELD_SHARE_MIN: Final = 0.2
 BUSY_SHARE_MAX: Final = 0.2
 
 
-class Edge(NamedTuple):
-    """`actor` is held by `peer` because of `reason` in [start_ns, end_ns)."""
-
-    actor: str
-    peer: str
-    reason: str
-    start_ns: int
-    end_ns: int
-
-
 class BlameKey(NamedTuple):
     """Who suffered, whom it is charged to, under which name, by which way."""
 
@@ -95,24 +82,6 @@ class BlameKey(NamedTuple):
     root: str
     cause: str
     path: str
-
-
-State = frozenset[tuple[str, str, str]]
-
-
-def sweep(
-    edges: Iterable[Edge],
-    members: Mapping[str, Sequence[str]],
-) -> dict[BlameKey, int]:
-    """Charge every nanosecond in which an actor of `edges` was held.
-
-    edges: any order, may overlap, empty ones are ignored. members: the actors behind a group name.
-    Returns blame in nanoseconds, every value > 0.
-    """
-    blame: dict[BlameKey, int] = {}
-    for (victim, state), length_ns in _lengths(edges, members).items():
-        _Graph(state, members).charge(victim, length_ns, blame)
-    return blame
 
 
 def is_group(actor: str) -> bool:
@@ -138,128 +107,6 @@ def cause_of(root: str) -> str:
     if kind == "alarm":
         return f"{name} alarm"
     return _CAUSE_OF_KIND.get(kind, "unknown")
-
-
-def _lengths(
-    edges: Iterable[Edge], members: Mapping[str, Sequence[str]]
-) -> dict[tuple[str, State], int]:
-    """(victim, what it can reach of the graph) -> nanoseconds. Walks along the changes; one
-    concerns those alone that meet its actor on their way."""
-    changes = sorted(
-        (t_ns, step, *edge[:3])
-        for edge in edges
-        if edge.end_ns > edge.start_ns
-        for t_ns, step in ((edge.start_ns, 1), (edge.end_ns, -1))
-    )
-    ways: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    watched: defaultdict[str, set[str]] = defaultdict(set)
-    now: dict[str, tuple[int, State, set[str]]] = {}
-    found: Counter[tuple[str, State]] = Counter()
-    for t_ns, same in groupby(changes, itemgetter(0)):
-        touched: set[str] = set()
-        for _, step, actor, peer, reason in same:
-            ways[actor][peer, reason] += step
-            if not ways[actor][peer, reason]:
-                del ways[actor][peer, reason]
-            touched |= {actor} | watched[actor]
-        for victim in touched:
-            if is_group(victim):
-                continue
-            state, met = _reach(victim, ways, members)
-            since_ns, before, met_before = now.pop(victim, (t_ns, state, met))
-            if before != state:
-                found[victim, before] += t_ns - since_ns
-                since_ns = t_ns
-            if state:
-                now[victim] = (since_ns, state, met)
-            else:
-                met = set()
-            for actor in met_before - met:
-                watched[actor].discard(victim)
-            for actor in met:
-                watched[actor].add(victim)
-    assert not now, "every edge that opened has closed: each brings both changes"
-    return found
-
-
-def _reach(
-    victim: str, ways: Mapping[str, Counter[tuple[str, str]]], members: Mapping[str, Sequence[str]]
-) -> tuple[State, set[str]]:
-    """The open edges that lead on from `victim`, and whom they lead to."""
-    found: list[tuple[str, str, str]] = []
-    met = {victim}
-    ahead = [victim]
-    while ahead:
-        actor = ahead.pop()
-        edges = ways.get(actor, ())
-        found += [(actor, *edge) for edge in edges]
-        nexts = {peer for peer, _ in edges} or set(members.get(actor, ()))
-        ahead += nexts - met
-        met |= nexts
-    return frozenset(found), met
-
-
-class _Graph:
-    """One state of the wait-for graph."""
-
-    def __init__(self, state: State, members: Mapping[str, Sequence[str]]) -> None:
-        self._peers: dict[str, list[str]] = {}
-        self._consumer_causes: dict[str, str] = {}
-        self._limits: dict[tuple[str, str], str] = {}
-        for actor, peer, reason in sorted(state):
-            peers = self._peers.setdefault(actor, [])
-            if actor_kind(actor) == "consumer" and reason in CAUSE_OF_CONSUMER:
-                self._consumer_causes.setdefault(actor, CAUSE_OF_CONSUMER[reason])
-            elif peer not in peers:
-                peers.append(peer)
-                if reason in CAUSE_OF_REASON:
-                    self._limits[actor, peer] = CAUSE_OF_REASON[reason]
-        self._members = members
-
-    def charge(self, victim: str, length_ns: int, blame: dict[BlameKey, int]) -> None:
-        self._follow(victim, length_ns, (victim,), blame)
-
-    def _follow(
-        self,
-        actor: str,
-        length_ns: int,
-        path: tuple[str, ...],
-        blame: dict[BlameKey, int],
-    ) -> None:
-        nexts = self._nexts(actor)
-        if not nexts:
-            cause = self._consumer_causes.get(actor) or cause_of(actor)
-            _add(blame, path, actor, cause, length_ns)
-            return
-        part_ns, rest_ns = divmod(length_ns, len(nexts))
-        for index, peer in enumerate(nexts):
-            share_ns = part_ns + (index < rest_ns)
-            if share_ns == 0:
-                continue
-            limit = self._limits.get((actor, peer))
-            if limit is not None:
-                _add(blame, (*path, peer), peer, limit, share_ns)
-            elif peer in path:
-                _add(blame, (*path, peer), peer, "cycle", share_ns)
-            else:
-                self._follow(peer, share_ns, (*path, peer), blame)
-
-    def _nexts(self, actor: str) -> list[str]:
-        peers = self._peers.get(actor, [])
-        if peers or not is_group(actor):
-            return peers
-        return [member for member in self._members.get(actor, ()) if member in self._peers]
-
-
-def _add(
-    blame: dict[BlameKey, int],
-    path: tuple[str, ...],
-    root: str,
-    cause: str,
-    length_ns: int,
-) -> None:
-    key = BlameKey(path[0], root, cause, ARROW.join(path))
-    blame[key] = blame.get(key, 0) + length_ns
 
 
 def held_kinds(rows: Iterable[BlameRow]) -> frozenset[str]:

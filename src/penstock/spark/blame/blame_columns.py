@@ -1,14 +1,13 @@
 """Blame by the column: the rules of `blame.py` for all edges of many places at once, with arrays.
 
-`blame.sweep` walks along the changes of one place, which is a boot in a bucket; this gives the same
-sums, nanosecond for nanosecond, at a cost of about a microsecond an edge. A *node* is an actor in
-one place, a *link*
-one (actor, peer, reason) of it or one member of a group, a *state* what a node can reach at a
-moment: its open links, each with the state of the peer behind it. So states are made from the roots
-up, a level at a time, and time is divided from the victims down.
+A place is a boot in a bucket; an edge costs about a microsecond. A *node* is an actor in one place,
+a *link* one (actor, peer, reason) of it or one member of a group, a *state* what a node can reach
+at a moment: its open links, each with the state of the peer behind it. So states are made from the
+roots up, a level at a time, and time is divided from the victims down.
 
 Times are places in the sorted list of all moments: sort keys stay small, whatever the width of a
-bucket. Nodes that can reach a cycle, which only bugs make, are left to `blame.sweep`.
+bucket. How long each victim stood in front of each graph is added up and divided once, so the
+arithmetic is exact.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.spark.blame.blame import ARROW, BlameKey, Edge, cause_of, sweep
+from penstock.spark.blame.blame import ARROW, BlameKey, cause_of
 from penstock.spark.blame.blame_graph import BlameGraph, Cut, Members
 from penstock.spark.schema.arrow_columns import I64, NONE, spread
 
@@ -202,7 +201,7 @@ class Blame(NamedTuple):
 
 
 def sweep_columns(cut: Cut, members: Members) -> Blame:
-    """What `blame.sweep` finds in each of the places of `cut`, with the members of its boot."""
+    """Who is to blame in each of the places of `cut`, with the members of its boot."""
     if len(cut.actor) == 0:
         return Blame([], NONE, NONE, NONE)
     graph = BlameGraph(cut, members)
@@ -210,9 +209,7 @@ def sweep_columns(cut: Cut, members: Members) -> Blame:
     for level in range(graph.levels):
         states.add_level(level)
     paths = _Paths(cut.names)
-    found = _divide(graph, states, paths)
-    blame = _summed(found, paths)
-    return _with_cycles(blame, cut, graph, members)
+    return _summed(_divide(graph, states, paths), paths)
 
 
 class _Paths:
@@ -317,38 +314,3 @@ def _summed(found: _Found, paths: _Paths) -> Blame:
     sums = np.zeros(len(pairs), np.int64)
     np.add.at(sums, pair, found.length_ns)
     return Blame(list(known), pairs // (len(known) + 1), pairs % (len(known) + 1), sums)
-
-
-def _with_cycles(blame: Blame, cut: Cut, graph: BlameGraph, members: Members) -> Blame:
-    """Adds those who can reach a cycle, each place of them by itself."""
-    if not np.any(graph.is_stuck):
-        return blame
-    keys, rows = list(blame.keys), []
-    for place in np.unique(graph.place[graph.is_stuck]).tolist():
-        codes = graph.name[graph.is_stuck & (graph.place == place)]
-        victims = {cut.names[code] for code in codes.tolist()}
-        boot_id = cut.places.boots[int(cut.places.boot[place])][1]
-        mine = {group: ones for (boot, group), ones in members.items() if boot == boot_id}
-        for key, blamed_ns in sweep(_edges(cut, place), mine).items():
-            if key.victim in victims:
-                rows.append((place, len(keys), blamed_ns))
-                keys.append(key)
-    more = np.array(rows, np.int64).reshape(-1, 3)
-    return Blame(
-        keys,
-        np.concatenate([blame.place, more[:, 0]]),
-        np.concatenate([blame.key, more[:, 1]]),
-        np.concatenate([blame.blamed_ns, more[:, 2]]),
-    )
-
-
-def _edges(cut: Cut, place: int) -> list[Edge]:
-    rows = np.flatnonzero(cut.place == place)
-    columns = [
-        column[rows].tolist()
-        for column in (cut.actor, cut.peer, cut.reason, cut.start_ns, cut.end_ns)
-    ]
-    return [
-        Edge(cut.names[actor], cut.names[peer], cut.reasons[reason], start_ns, end_ns)
-        for actor, peer, reason, start_ns, end_ns in zip(*columns, strict=True)
-    ]

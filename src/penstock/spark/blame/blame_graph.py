@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.spark.blame.blame import CAUSE_OF_CONSUMER, CAUSE_OF_REASON, actor_kind, is_group
+from penstock.spark.blame.blame import (
+    CAUSE_OF_CONSUMER,
+    CAUSE_OF_REASON,
+    CYCLE,
+    actor_kind,
+    is_group,
+)
 from penstock.spark.schema.arrow_columns import I64, NONE, spread, united
 
 Members = Mapping[tuple[str, str], Sequence[str]]
@@ -44,7 +50,8 @@ class Cut(NamedTuple):
 class BlameGraph:
     """The nodes by level, the links by node, and the intervals in which links are open.
 
-    Level 0 holds what has no links: the roots. `is_stuck`: by node of a cycle or behind one.
+    Level 0 holds what has no links: the roots. What is in a cycle or can reach one is `is_stuck`:
+    its links to others of that kind end there, with a cause of their own.
     """
 
     def __init__(self, cut: Cut, members: Members) -> None:
@@ -54,21 +61,22 @@ class BlameGraph:
         actor, peer = np.searchsorted(keys, held), np.searchsorted(keys, peers)
         group, member = _member_links(cut, members, keys, np.unique(actor))
         pairs = np.unique(actor * len(keys) + peer)
-        level = _levels(
-            np.concatenate([pairs // len(keys), group]),
-            np.concatenate([pairs % len(keys), member]),
-            len(keys),
-        )
-        # From here on nodes are numbered by level, those of no level last.
+        holder, behind = np.divmod(pairs, len(keys))
+        level = _levels(holder, behind, group, member, len(keys))
+        is_stuck = level < 0
+        if np.any(is_stuck):
+            # Each cycle has a link that is no group's: from a member of it to somebody else.
+            is_left = ~(is_stuck[holder] & is_stuck[behind])
+            level = _levels(holder[is_left], behind[is_left], group, member, len(keys))
+        # From here on nodes are numbered by level.
         self.levels = int(level.max()) + 1
-        rank = np.where(level < 0, self.levels, level)
-        order = np.argsort(rank, kind="stable")
+        order = np.argsort(level, kind="stable")
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
-        self.first_of_level = np.searchsorted(rank[order], np.arange(self.levels + 1))
+        self.first_of_level = np.searchsorted(level[order], np.arange(self.levels + 1))
         self.name = keys[order] % size
         self.place = keys[order] // size
-        self.is_stuck = (level < 0)[order]
+        self.is_stuck = is_stuck[order]
         self.is_group = np.array([is_group(name) for name in cut.names], np.bool_)[self.name]
         by_group = np.argsort(place[group], kind="stable")
         self.group_node = place[group][by_group]
@@ -96,9 +104,9 @@ class BlameGraph:
 
     def _rules(self, cut: Cut) -> None:
         """What becomes of time that arrives at a link: -1 for nothing special, or a cause."""
-        self.causes = sorted({*CAUSE_OF_REASON.values(), *CAUSE_OF_CONSUMER.values()})
+        self.causes = sorted({*CAUSE_OF_REASON.values(), *CAUSE_OF_CONSUMER.values(), CYCLE})
         codes = {cause: code for code, cause in enumerate(self.causes)}
-        limits = [codes.get(CAUSE_OF_REASON.get(reason, ""), -1) for reason in cut.reasons]
+        reasons = [codes.get(CAUSE_OF_REASON.get(reason, ""), -1) for reason in cut.reasons]
         excuses = [codes.get(CAUSE_OF_CONSUMER.get(reason, ""), -1) for reason in cut.reasons]
         is_consumer = np.array([actor_kind(name) == "consumer" for name in cut.names], np.bool_)
         excuse = np.where(
@@ -107,7 +115,10 @@ class BlameGraph:
             -1,
         )
         nothing = np.full(len(self.group_node), -1, np.int64)
-        self.link_limit = np.concatenate([np.array(limits, np.int64)[self.link_reason], nothing])
+        limit = np.array(reasons, np.int64)[self.link_reason]
+        both = self.is_stuck[self.link_node] & self.is_stuck[self.link_peer]
+        limit = np.where(both[: self.own_count] & (limit < 0), codes[CYCLE], limit)
+        self.link_limit = np.concatenate([limit, nothing])
         self.link_excuse = np.concatenate([excuse, nothing])
 
 
@@ -136,8 +147,9 @@ def _member_links(cut: Cut, members: Members, keys: I64, held: I64) -> tuple[I64
     return node[is_there], found[is_there]
 
 
-def _levels(holder: I64, peer: I64, count: int) -> I64:
+def _levels(holder: I64, peer: I64, group: I64, member: I64, count: int) -> I64:
     """The longest way from each node to one without links, -1 where it never ends."""
+    holder, peer = np.concatenate([holder, group]), np.concatenate([peer, member])
     level = np.full(count, -1, np.int64)
     left = np.bincount(holder, minlength=count)
     order = np.argsort(peer, kind="stable")

@@ -7,12 +7,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.blame.blame import HELD_KINDS, QUEUES, Edge, cause_of, held_kinds, sweep
+from penstock.spark.blame.blame import HELD_KINDS, QUEUES, cause_of, held_kinds
 from penstock.spark.report.promises import moved
 from penstock.spark.report.recommend import recommend
 from penstock.spark.report.summary import TableSource, summarise
 from penstock.spark.schema.formats import RunDescription
 from penstock.spark.schema.rows import BlameRow, DepthRow, Tables
+from tests.spark.oracle_blame import Edge, sweep
 from tests.spark.oracle_intervals import clip, held_ns
 
 ACTORS = ("conn:A", "conn:B", "chan:A/1", "queue:/q", "queue:/r", "consumers:/q", "consumer:c@A")

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.blame.blame import Edge
 from tests.spark.flow_events import FlowEvent
+from tests.spark.oracle_blame import Edge
 from tests.spark.oracle_input import missing_count
 from tests.spark.oracle_intervals import (
     GateTracker,
