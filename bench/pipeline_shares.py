@@ -27,7 +27,6 @@ from penstock.spark.job.gold_tables import Answers, FactFile
 from penstock.spark.job.reach import Horizon, Scan
 from penstock.spark.job.tasks import Piece, Work, bundled, dealing, unpacked
 from penstock.spark.schema.arrow_columns import Tables
-from penstock.spark.schema.formats import EVENT_FILES
 from penstock.spark.tables.store import EVENTS
 
 SHARES: Final = (1, 2, 4, 16)
@@ -74,10 +73,10 @@ def bronze_of(place: Path) -> list[str]:
     """The event files below `place` as files of bronze."""
     target = place / "bronze"
     target.mkdir()
-    ranges = fresh(place / "in", EVENT_FILES, lambda name: 0, 1 << 62).ranges
+    ranges = fresh(place / "in", {}, 1 << 62)
     write = bronze._writer(parse_ranges, {EVENTS: str(target)}, 0)
     for some in bundled(ranges, FILES):
-        rows = [{"pattern": EVENT_FILES, **one._asdict()} for one in some]
+        rows = [one._asdict() for one in some]
         for _ in write(iter([pa.RecordBatch.from_pylist(rows)])):
             pass
     return sorted(map(str, target.rglob("*.parquet")))

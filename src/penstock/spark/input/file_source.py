@@ -6,7 +6,7 @@ that is not in the directory any more keeps its number. A last line without its 
 next batch. Files are read in the order of their names, so of a long backlog the first comes first.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,20 +23,11 @@ from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
 from penstock.spark.input.intake import ROUND_BYTES, Range, ends_of, fresh
+from penstock.spark.schema.arrow_columns import schema_of
 from penstock.spark.schema.formats import FILES, input_files
 
 NAME: Final = "penstock-files"
-_ROWS: Final = pa.schema(
-    [
-        ("pattern", pa.string()),
-        ("path", pa.string()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("boot_id", pa.string()),
-        ("node", pa.string()),
-        ("offset_ns", pa.int64()),
-    ]
-)
+_ROWS: Final = schema_of(Range)
 Offset = dict[str, Any]
 
 
@@ -63,9 +54,9 @@ class FileSource(DataSource):
 
 @dataclass
 class Ranges(InputPartition):
-    """What one task reads: (pattern, range), in order."""
+    """What one task reads, in order."""
 
-    ranges: tuple[tuple[str, Range], ...]
+    ranges: tuple[Range, ...]
 
 
 class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -90,23 +81,18 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What comes from now on is left for the next query."""
-        self._target = self._ends({})
+        self._target = ends_of(self._directory)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Behind what a batch reads. Raises: OperatorError for a file that became shorter."""
         left = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 1 << 62
-        end = dict(start)
-        for pattern in FILES:
-            if left <= 0:
-                break
-            found = fresh(self._directory, pattern, _taken(start), left, self._target)
-            left -= sum(one.end - one.start for one in found.ranges)
-            end.update(found.marks)
-        return end if end != start else start
+        ranges = fresh(self._directory, start, left, self._target)
+        # The last range of a file is behind its others.
+        return {**start, **{Path(one.path).name: one.end for one in ranges}}
 
     def reportLatestOffset(self) -> Offset | None:
         """All there is, for the lag."""
-        return self._ends({})
+        return ends_of(self._directory)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The same ranges whenever the batch is run. Raises: OperatorError for a file that became
@@ -118,18 +104,14 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{self._directory / name} is gone before it was read to byte {end[name]}; put "
                     "it back, or make the tables anew in another --tables directory"
                 )
-        ranges = [
-            (pattern, one)
-            for pattern in FILES
-            for one in fresh(self._directory, pattern, _taken(start), 1 << 62, end).ranges
-        ]
+        ranges = fresh(self._directory, start, 1 << 62, end)
         count = max(1, min(self._tasks, len(ranges)))
         return [Ranges(tuple(ranges[number::count])) for number in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a worker."""
         assert isinstance(partition, Ranges), "Spark gives back what it was given"
-        rows = [{"pattern": pattern, **one._asdict()} for pattern, one in partition.ranges]
+        rows = [one._asdict() for one in partition.ranges]
         yield pa.RecordBatch.from_pylist(rows, schema=_ROWS)
 
     def commit(self, end: Offset) -> None:
@@ -137,14 +119,3 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Nothing is open."""
-
-    def _ends(self, start: Offset) -> Offset:
-        return {
-            name: end
-            for pattern in FILES
-            for name, end in ends_of(self._directory, pattern, _taken(start)).items()
-        }
-
-
-def _taken(offset: Mapping[str, Any]) -> Callable[[str], int]:
-    return lambda name: int(offset.get(name, 0))

@@ -5,14 +5,14 @@ A file grows while the broker writes it. How far each has been read is the offse
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from penstock.base.errors import OperatorError
 from penstock.spark.schema.formats import (
+    FILES,
     TRACE_FILES,
-    Header,
     event_header,
     header_of_traces,
     input_files,
@@ -28,8 +28,10 @@ TAIL_BYTES: Final = 1 << 16
 
 
 class Range(NamedTuple):
-    """Whole lines of one file: [start, end) in bytes. boot_id, node, offset_ns: its `Header`."""
+    """Whole lines of one file: [start, end) in bytes. pattern: which of FILES it is one of;
+    boot_id, node, offset_ns: its `Header`."""
 
+    pattern: str
     path: str
     start: int
     end: int
@@ -38,32 +40,23 @@ class Range(NamedTuple):
     offset_ns: int
 
 
-class Intake(NamedTuple):
-    """marks: how far each file will have been read, by its name."""
-
-    ranges: tuple[Range, ...]
-    marks: dict[str, int]
-
-
 def fresh(
     directory: Path,
-    pattern: str,
-    taken: Callable[[str], int],
+    taken: Mapping[str, int],
     bytes_max: int = ROUND_BYTES,
     ends: Mapping[str, int] | None = None,
-) -> Intake:
-    """What may be read now, at most `bytes_max` and a range. taken: bytes read so far of the file
-    of a name, 0 for none; ends: where each ends, None for where it does by now.
+) -> list[Range]:
+    """What may be read now, at most `bytes_max` and a range. taken: bytes read so far of each file,
+    by its name; ends: where each ends, None for where it does by now.
 
     Raises: OperatorError when a file is shorter than what was read, or is to be read, of it, or no
     line ends where it was read to: another file has its name."""
     ranges: list[Range] = []
-    marks: dict[str, int] = {}
     left = bytes_max
-    # Traces have no header.
-    header = header_of_traces(directory) if pattern == TRACE_FILES else None
-    for path in input_files(directory, pattern):
-        start = taken(path.name)
+    # They have no header of their own.
+    of_traces = header_of_traces(directory)
+    for pattern, path in _files(directory):
+        start = int(taken.get(path.name, 0))
         known = None if ends is None else ends.get(path.name, start)
         if known is not None and known < start:
             raise _another(path, known, start)
@@ -77,32 +70,27 @@ def fresh(
                     f"{path} was read to byte {start}, where no line ends now: it is another file "
                     "of that name; analyse it into another --tables directory"
                 )
-            for one in _ranges(file, path, start, end, left, header):
-                ranges.append(one)
-                left -= one.end - one.start
-                marks[path.name] = one.end
-    return Intake(tuple(ranges), marks)
+            if end == start or left <= 0:
+                continue
+            header = of_traces if pattern == TRACE_FILES else event_header(file)
+            while start < end and left > 0:
+                begin, start = start, _cut(file, start, end)
+                ranges.append(Range(pattern, str(path.resolve()), begin, start, *header))
+                left -= start - begin
+    return ranges
 
 
-def ends_of(directory: Path, pattern: str, taken: Callable[[str], int]) -> dict[str, int]:
-    """Where the whole lines of each file end. Raises: OperatorError as `fresh`."""
+def ends_of(directory: Path) -> dict[str, int]:
+    """Where the whole lines of each file end."""
     found: dict[str, int] = {}
-    for path in input_files(directory, pattern):
+    for _, path in _files(directory):
         with path.open("rb") as file:
-            found[path.name] = _end_of_lines(file, path, taken(path.name))
+            found[path.name] = _end_of_lines(file, path, 0)
     return found
 
 
-def _ranges(
-    file: BinaryIO, path: Path, start: int, end: int, most: int, header: Header | None
-) -> Iterator[Range]:
-    """[start, end) in ranges, of which the last begins within `most` bytes."""
-    if end > start and header is None:
-        header = event_header(file)
-    stop = start
-    while stop < end and stop - start < most:
-        begin, stop = stop, _cut(file, stop, end)
-        yield Range(str(path.resolve()), begin, stop, *(header or Header()))
+def _files(directory: Path) -> Iterator[tuple[str, Path]]:
+    return ((pattern, path) for pattern in FILES for path in input_files(directory, pattern))
 
 
 def read_range(one: Range) -> bytes:

@@ -64,11 +64,10 @@ def parse_ranges(rows: Iterator[pa.RecordBatch], batch: int) -> Parsed:
     """Ranges of files. Raises: OSError."""
     for block in rows:
         for fields in block.to_pylist():
-            pattern = fields.pop("pattern")
             one = Range(**fields)
             data = read_range(one)
             header = Header(one.boot_id, one.node, one.offset_ns)
-            if pattern == TRACE_FILES:
+            if one.pattern == TRACE_FILES:
                 for table in parse.message_tables(data, header, batch):
                     yield MESSAGES, table
             else:

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
 from penstock.spark.input import intake
-from penstock.spark.input.intake import ends_of, fresh, read_range
-from penstock.spark.schema.formats import EVENT_FILES
+from penstock.spark.input.intake import Range, ends_of, fresh, read_range
 
 HEADER = b'{"format":"penstock-events","version":1,"node":"n","boot_id":"b"}\n'
 
 
-def taken_of(marks: dict[str, int], name: str) -> int:
-    return marks.get(name, 0)
+def marks_of(ranges: list[Range]) -> dict[str, int]:
+    """How far each file will have been read, by its name."""
+    return {Path(one.path).name: one.end for one in ranges}
 
 
 @given(st.lists(st.binary(max_size=40), max_size=12), st.lists(st.integers(0, 400), max_size=4))
@@ -29,13 +29,13 @@ def test_every_whole_line_is_read_once(
     read = b""
     for cut in [*sorted(cuts), len(lines)]:
         path.write_bytes(lines[:cut])
-        found = fresh(directory, EVENT_FILES, lambda name: taken_of(marks, name))
-        for one in found.ranges:
+        found = fresh(directory, marks)
+        for one in found:
             data = read_range(one)
             assert data.endswith(b"\n")
             assert (one.boot_id, one.node) == ("b", "n")
             read += data
-        marks.update(found.marks)
+        marks.update(marks_of(found))
     assert read == lines
 
 
@@ -48,23 +48,22 @@ def test_a_large_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.Monke
     read = b""
     rounds = 0
     while True:
-        found = fresh(tmp_path, EVENT_FILES, lambda name: taken_of(marks, name), 1000)
-        if not found.ranges:
+        found = fresh(tmp_path, marks, 1000)
+        if not found:
             break
         rounds += 1
         # A batch that is run again has the same ranges.
-        again = fresh(tmp_path, EVENT_FILES, lambda name: taken_of(marks, name), 10**9, found.marks)
-        assert again.ranges == found.ranges
-        read += b"".join(read_range(one) for one in found.ranges)
-        marks.update(found.marks)
+        assert fresh(tmp_path, marks, 10**9, marks_of(found)) == found
+        read += b"".join(read_range(one) for one in found)
+        marks.update(marks_of(found))
     assert read == lines
     assert rounds == 3
 
 
 def test_a_file_that_is_another_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "events-b.jsonl").write_bytes(HEADER)
-    ends = ends_of(tmp_path, EVENT_FILES, lambda name: 0)
+    ends = ends_of(tmp_path)
     assert ends == {"events-b.jsonl": len(HEADER)}
     for known in (None, ends):
         with pytest.raises(OperatorError, match="another file"):
-            fresh(tmp_path, EVENT_FILES, lambda name: 1000, 10**9, known)
+            fresh(tmp_path, {"events-b.jsonl": 1000}, 10**9, known)
