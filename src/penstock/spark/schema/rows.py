@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 CONNECTION: Final = "conn:"
 _OF_ACTORS: Final = ("actor", "peer", "victim", "root", "path")
@@ -232,17 +232,7 @@ class Tables(NamedTuple):
 
 
 ROW_TYPES: Final[dict[str, Any]] = {
-    "who_blocked_whom": BlockedByRow,
-    "root_cause": BlameRow,
-    "held_time": HeldRow,
-    "time_in_state": StateRow,
-    "latency": LatencyRow,
-    "throughput": ThroughputRow,
-    "integrity": IntegrityRow,
-    "queue_depth": DepthRow,
-    "event_kinds": KindRow,
-    "stage_cdf": CdfRow,
-    "alarms": AlarmInterval,
+    name: get_args(rows)[0] for name, rows in get_type_hints(Tables).items()
 }
 """By the names of the fields of Tables."""
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.base.errors import OperatorError
+from penstock.spark.schema.arrow_columns import schema_of
 
 GROUP_ROWS: Final = 1 << 17
 """Of a file in one group, which is what is in memory of it at a time."""
@@ -52,13 +53,7 @@ class WrittenFile(NamedTuple):
     high: int = 0
 
 
-WRITTEN: Final = (
-    ("path", pa.string()),
-    ("bytes", pa.int64()),
-    ("rows", pa.int64()),
-    ("low", pa.int64()),
-    ("high", pa.int64()),
-)
+WRITTEN: Final = schema_of(WrittenFile)
 """The same as columns."""
 
 

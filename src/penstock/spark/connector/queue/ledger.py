@@ -33,14 +33,6 @@ class Block(NamedTuple):
         return self.raw[start : self.ends[index + count - 1]]
 
 
-class DeliveryRange(NamedTuple):
-    """A part of a batch: `rows` deliveries in `raw`, the first of which has position `first`."""
-
-    first: int
-    rows: int
-    raw: bytes
-
-
 class OffsetLedger:
     """One query's books. Positions: 0.., of messages; the position of a batch's end is that of its
     last message."""
@@ -109,8 +101,9 @@ class OffsetLedger:
                 before = end
         return count
 
-    def pieces(self, after: int, until: int, count: int) -> list[DeliveryRange]:
-        """The batch (after, until] in about `count` parts of equal length, and no empty ones.
+    def pieces(self, after: int, until: int, count: int) -> list[tuple[int, bytes]]:
+        """The batch (after, until] in about `count` parts of equal length, and no empty ones: the
+        position of the first delivery, and all of them.
 
         [] for what is not here any more: a batch planned by an earlier process. Its messages were
         not acknowledged, so the broker delivers them anew.
@@ -121,7 +114,7 @@ class OffsetLedger:
         if not self.is_begun or rows <= 0:
             return []
         share = -(-rows // count)
-        parts: list[DeliveryRange] = []
+        parts: list[tuple[int, bytes]] = []
         for start in range(first, until + 1, share):
             stop = min(start + share - 1, until)
             raw = b"".join(
@@ -129,7 +122,7 @@ class OffsetLedger:
                 for block in self._blocks
                 if (n := _overlap(block, start, stop)) > 0
             )
-            parts.append(DeliveryRange(start, stop - start + 1, raw))
+            parts.append((start, raw))
         return parts
 
     def lose_connection(self) -> None:

@@ -25,7 +25,7 @@ from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.connector.common.reader import AmqpStreamReader, spare_worker
 from penstock.spark.connector.queue.feed import QueueFeed
-from penstock.spark.connector.queue.ledger import DeliveryRange, fit
+from penstock.spark.connector.queue.ledger import fit
 
 FIRST_ROWS_MS: Final = 200
 """What the first call waits for the first delivery: with long triggers the first batch would
@@ -134,9 +134,8 @@ class QueuePlanner:
             self._is_finished = True
         return end
 
-    def pieces(self, after: int, until: int, count: int) -> list[DeliveryRange]:
-        """The deliveries of the batch (after, until] in about `count` parts; [] if an earlier
-        process planned it."""
+    def pieces(self, after: int, until: int, count: int) -> list[tuple[int, bytes]]:
+        """As the ledger, in about `count` parts."""
         if self._feed is None:
             return []
         with self._feed.lock:
@@ -225,8 +224,7 @@ class QueueStreamReader(AmqpStreamReader[QueuePlanner]):
     ) -> Sequence[InputPartition]:
         """The batch's deliveries; none for a batch that an earlier process planned."""
         queue = self._options.queues[number]
-        pieces = planner.pieces(start, end, count)
-        return [QueuePartition(queue, piece.first, piece.raw) for piece in pieces]
+        return [QueuePartition(queue, *piece) for piece in planner.pieces(start, end, count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker."""

@@ -53,19 +53,15 @@ class Books(RuleBasedStateMachine):
         until = data.draw(st.integers(after + 1, ledger.planned))
         pieces = ledger.pieces(after, until, parts)
         assert 1 <= len(pieces) <= parts
-        assert pieces[0].first == after + 1
-        raw, _ = laid_out([])
-        position = after
-        for piece in pieces:
-            assert piece.rows > 0 and piece.first == position + 1
-            position += piece.rows
-            raw += piece.raw
-        assert position == until
-        at = 0
-        for number in range(after + 1, until + 1):
-            found = raw.find(self.bodies[number], at)
-            assert found >= 0, f"position {number} is not there, or not in order"
-            at = found
+        assert pieces[0][0] == after + 1
+        behind = [first for first, _ in pieces[1:]] + [until + 1]
+        for (first, raw), stop in zip(pieces, behind, strict=True):
+            assert stop > first
+            at = 0
+            for number in range(first, stop):
+                found = raw.find(self.bodies[number], at)
+                assert found >= 0, f"position {number} is not there, or not in order"
+                at = found
 
     @rule(bytes_max=st.integers(1, 500))
     def fit(self, bytes_max: int) -> None:
