@@ -13,7 +13,7 @@ from penstock.spark.input.pipeline_input import FileInput
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.summary import TableSource, summarise
 from penstock.spark.schema.formats import EVENT_FILES, read_run
-from penstock.spark.schema.rows import Counts, Tables, nodes_of
+from penstock.spark.schema.rows import Tables, nodes_of
 from penstock.spark.tables.files import DAY_NS
 from penstock.spark.tables.store import EVENTS
 from tests.spark import oracle
@@ -40,7 +40,7 @@ def job_on(spark: Any, tmp_path: Path) -> Callable[..., Any]:
     return job
 
 
-def analysed(job: Any) -> tuple[Tables, Counts]:
+def analysed(job: Any) -> tuple[Tables, TableSource]:
     """What the job makes of what is there now."""
     from penstock.spark.tables.loading import load_tables
 
@@ -66,7 +66,7 @@ def test_spark_and_plain_python_agree(job_on: Callable[..., Any], tmp_path: Path
     assert_same(tables, twin_of(tmp_path / "in", origin_ns))
     assert (counts.events_missing, counts.unreadable_lines) == (3, 1)
     run = read_run(tmp_path / "in")
-    summary = summarise(tables, run, TableSource("", *counts))
+    summary = summarise(tables, run, counts)
     broken = {promise.name for promise in summary.promises if promise.state != "kept"}
     assert len(broken) == 2, broken
     assert {cause.cause for cause in summary.causes} == {
@@ -171,7 +171,7 @@ def test_two_brokers_of_equal_names_are_not_mixed(
     tables = load_tables(job.store)
     assert_same(tables, both)
     assert nodes_of(tables) == {"a@test", "b@test"}
-    summary = summarise(tables, read_run(whole[0]), TableSource("", *job.counts()))
+    summary = summarise(tables, read_run(whole[0]), job.counts())
     assert {one.name: one.state for one in summary.promises}["blame adds up to held time"] == "kept"
     assert not job.update()
 

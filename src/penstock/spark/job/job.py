@@ -26,7 +26,8 @@ from penstock.spark.job.backlog import See
 from penstock.spark.job.event_tables import EVENT_TABLES, TABLES_AT_A_TIME, EventTables
 from penstock.spark.job.query import Queries
 from penstock.spark.job.tasks import Target, by_task, write_frame
-from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
+from penstock.spark.report.summary import TableSource
+from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS
 from penstock.spark.tables.files import without
 from penstock.spark.tables.loading import present
 from penstock.spark.tables.store import EVENTS, TableStore, open_store
@@ -228,11 +229,12 @@ class SparkJob:
         found = [frame.agg(F.min("t_ns")).collect()[0][0] for frame in moments]
         return min((one for one in found if one is not None), default=0)
 
-    def counts(self) -> Counts:
-        """The size of the input, and what is known to be missing in it."""
+    def counts(self, note: str = "") -> TableSource:
+        """The size of the input, and what is known to be missing in it. note: see Updater."""
         unreadable = sum(present(self.store, name, UNREADABLE) for name in (EVENTS, MESSAGES))
         events, missing = _covered(self.store)
-        return Counts(events, missing, unreadable, present(self.store, MESSAGES, "stage"))
+        traces = present(self.store, MESSAGES, "stage")
+        return TableSource(note, events, missing, unreadable, traces)
 
 
 def literally(path: str) -> str:

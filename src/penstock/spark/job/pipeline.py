@@ -26,7 +26,7 @@ from penstock.spark.java import JavaHome, find_java
 from penstock.spark.job.about import About, read_about, write_about
 from penstock.spark.job.backlog import See
 from penstock.spark.report.report import render
-from penstock.spark.report.summary import Summary, TableSource, summarise
+from penstock.spark.report.summary import Summary, summarise
 from penstock.spark.schema.formats import TABLES, RunDescription
 from penstock.spark.schema.rows import BlameRow, nodes_of, renamed
 
@@ -139,7 +139,7 @@ class Updater:
 
     def _described(self) -> About:
         """Write down what the tables are made of. Raises: OSError."""
-        source = TableSource(self._note, *self._job.counts())
+        source = self._job.counts(self._note)
         about = About(source, self._job.bucket_ns, self._job.origin_ns, run_of(self._places))
         write_about(self._tables_dir, about)
         return about

@@ -236,16 +236,6 @@ ROW_TYPES: Final[dict[str, Any]] = {
 }
 """By the names of the fields of Tables."""
 
-
-class Counts(NamedTuple):
-    """The size of the input and what is known to be missing in it."""
-
-    event_count: int
-    events_missing: int
-    unreadable_lines: int
-    trace_count: int
-
-
 MEASURES: Final = ("confirm", "delivery")
 PERCENTILES: Final = (0.5, 0.9, 0.99, 0.999, 1.0)
 THROUGHPUT_BUCKET_NS: Final = 250_000_000
