@@ -14,9 +14,8 @@ socket is), else it is a root. A cycle cannot happen in a correct broker: time t
 bucket has one is charged to the cause "cycle", so that it shows. Source of the rule: docs/flow.md,
 law 10.
 
-Reports show the waiting of publishers. A publisher that waits for a confirm before it publishes
-more is held by no gate: what it has sent lies at a stopped queue. Where queues were stopped for
-longer than connections and channels were held, reports show the waiting of queues instead.
+Reports show the waiting of publishers, or of queues: a publisher that waits for a confirm before it
+publishes more is held by no gate, and what it has sent lies at a stopped queue.
 
 A root blamed for "broker work" held others although nothing held it. If it was idle nearly all of
 that time, it did not do the work slowly: it had none, because its senders may only have so much on

@@ -140,7 +140,10 @@ def message_tables(data: bytes, header: Header, batch: int) -> list[pa.Table]:
     """The stages of whole lines of a trace file. Columns: MESSAGES."""
     found = _parsed(data, _TRACE_LINE)
     if found is None:
-        return [_slowly(data, MESSAGES, lambda fields: _trace_row(fields, header), batch)]
+        slow = _slowly(
+            data, MESSAGES, lambda fields: trace_from_fields(fields, header)._asdict(), batch
+        )
+        return [slow]
     columns = {
         "message_id": pc.fill_null(found["id"], ""),
         "node": pa.repeat(header.node, len(found)),
@@ -201,7 +204,3 @@ def _event_row(fields: dict[str, Json], header: Header) -> dict[str, object] | N
         **{name: text_in(fields, name) for name in _TEXTS},
         **{name: number_in(fields, name) for name in _NUMBERS},
     }
-
-
-def _trace_row(fields: dict[str, Json], header: Header) -> dict[str, object]:
-    return trace_from_fields(fields, header)._asdict()

@@ -95,7 +95,7 @@ class StreamInput(PipelineInput):
         try:
             connection = open_connection(self.endpoint, NAME)
         except ClientError as error:
-            raise self._away(error) from error
+            raise InputAway(f"{self} cannot be read: {error}") from error
         if REQUESTS not in connection.session.server_capabilities():
             connection.close()
             raise OperatorError(
@@ -118,9 +118,6 @@ class StreamInput(PipelineInput):
         assert isinstance(stream_id, str), "nothing else can have that name"
         assert isinstance(first, int) and isinstance(behind, int), "the broker answers so"
         return Extent(stream_id, first, behind)
-
-    def _away(self, error: ClientError) -> InputAway:
-        return InputAway(f"{self} cannot be read: {error}")
 
 
 def _apart(address: str) -> tuple[str, dict[str, str]]:

@@ -34,11 +34,11 @@ HAS_START: Final = importlib.util.find_spec("pyspark.sql.streaming.datasource") 
 HAS_FILTERS: Final = hasattr(datasource, "EqualTo")
 
 if TYPE_CHECKING or HAS_START:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable as ReadAllAvailable
+    from pyspark.sql.streaming.datasource import ReadLimit as ReadLimit
+    from pyspark.sql.streaming.datasource import ReadMaxRows as ReadMaxRows
     from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable,
-        ReadLimit,
-        ReadMaxRows,
-        SupportsTriggerAvailableNow,
+        SupportsTriggerAvailableNow as SupportsTriggerAvailableNow,
     )
 else:
 
@@ -60,27 +60,13 @@ else:
 
 
 if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as DataSourceStreamArrowWriter
 else:
 
     class DataSourceStreamArrowWriter(
         datasource.DataSourceStreamWriter, datasource.DataSourceArrowWriter
     ):
         """Spark 4.0 hands Arrow batches to every writer that is of the second kind."""
-
-
-__all__ = [
-    "HAS_FILTERS",
-    "HAS_START",
-    "DataSourceStreamArrowWriter",
-    "NoReader",
-    "ReadAllAvailable",
-    "ReadLimit",
-    "ReadMaxRows",
-    "ReaderWithoutStart",
-    "SupportsTriggerAvailableNow",
-    "fitted",
-]
 
 
 @plainly

@@ -4,17 +4,11 @@ Spark hands options over as text, with their names in lower case. Unknown names 
 the list of good ones, because a misspelt `maxOffsetPerTrigger` would silently switch a bound off.
 Values of secret options never appear in an error.
 
-Option `columns` names the columns a query wants: Spark does not tell a Python source which columns
-a query looks at, and copies every one of them twice for each row. Options `queue`, `queues` and
-`queuePattern` say what it reads. Where reading of a stream begins and ends is a *place*, kept as
-text, which is also how it is shown in errors:
+Where reading of a stream begins and ends is a *place*, kept as text, which is also how it is shown
+in errors:
 
     ""           nothing was said          "earliest", "latest"
     "1200"       an offset                 "@1700000000000"      a time, ms since 1970 (UTC)
-
-Three options say it, and one of them at most may be given: `startingOffsets` for all queues, or as
-JSON for each; `startingTimestamp` for all; `startingOffsetsByTimestamp` as JSON for each. The same
-with `ending`.
 """
 
 import difflib

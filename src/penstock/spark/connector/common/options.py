@@ -370,14 +370,9 @@ def _group(values: Values) -> str:
             # None is made up here: a group without a known name would hold the stream for ever.
             raise OperatorError(
                 f"option {name} is a bound of a group: give option group too, a name for this "
-                f"query that stays the same, such as {_suggested(values)!r}"
+                f"query that stays the same, such as {(values.text('queue') or 'my') + '-query'!r}"
             )
     return group
-
-
-def _suggested(values: Values) -> str:
-    queue = values.text("queue")
-    return f"{queue}-query" if queue else "my-query"
 
 
 def _prefetch(values: Values, mode: str, max_rows: int) -> int:

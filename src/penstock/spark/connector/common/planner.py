@@ -7,14 +7,10 @@ are divided, in proportion to what waits in each. A task is one thread of Java a
 worker, and neither can be faster than its core: a large batch is cut into as many tasks as there
 are cores, a small one is read by a single task, because another costs more than it saves.
 
-`targetBatchDuration` is kept by a controller. A batch takes about `fixed + rows / speed`, and both
-drift: the sink has company, the cluster is busy. After each batch its size is multiplied by
-target/took, softened and at most halved or doubled. Longer batches never take more than
-proportionally longer, so the loop gain stays below one: sizes approach what fits from one side, and
-do not swing. Where the fixed part alone takes nearly all of the target, smaller batches would cost
-throughput and gain nothing. Then the size goes to the one at which rows take a tenth of the time;
-the fixed part and the speed are fitted to the batches that were too long since one was not, older
-ones counting less and less. A trigger interval longer than the target is such a fixed part.
+`targetBatchDuration` is kept by a controller (docs/spark-connector.md, tuning). A batch takes about
+`fixed + rows / speed`. Longer batches never take more than proportionally longer, so the loop gain
+stays below one: sizes approach what fits from one side, and do not swing. The fixed part and the
+speed are fitted to the batches that were too long since one was not, older ones counting less.
 Pure: the owner says how long a batch took.
 """
 
