@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.cluster_answers import ClusterAnswer
+from penstock.broker.admin.cluster_answers import ClusterAnswer, moves_of
 from penstock.cli.asking import FORM, TABLE, RunningBroker
 from penstock.cli.cluster_moves import cluster_status, hand_over, meant, of_shard
 from penstock.cli.cluster_options import INSTALL
@@ -25,7 +25,6 @@ from penstock.cli.tables import columns, console, show, table
 from penstock.server.cluster.member_files import leave
 from penstock.server.control.control_client import ask, find_cluster, find_control
 from penstock.server.disk.data_directory import CLUSTER, WORKERS
-from penstock.server.shards.spreading import moves_of
 
 DAYS_MAX: Final = 3650
 _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")

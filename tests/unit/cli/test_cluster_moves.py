@@ -3,9 +3,8 @@
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
+from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow, moves_of
 from penstock.cli.cluster_moves import meant
-from penstock.server.shards.spreading import moves_of
 
 
 def row(name: str, is_leader: bool, is_good: bool) -> NodeRow:

@@ -1,4 +1,5 @@
-"""What a node says of its cluster: shapes of answers, for commands, HTTP and pages."""
+"""What a node says of its cluster: shapes of answers, for commands, HTTP and pages; and how the
+leaders in an answer would lie evenly."""
 
 from msgspec import Struct
 
@@ -68,3 +69,31 @@ class ClusterAnswer(Struct, omit_defaults=True):
     shard: int = 0
     vhosts: list[str] = []
     shards: list["ClusterAnswer"] = []
+
+
+def moves_of(shards: list[ClusterAnswer]) -> list[tuple[int, str]]:
+    """Which shards are to be led by which other nodes, so that each node which may lead has as many
+    as the others, or one more; as few as do."""
+    leads = {one.shard: one.leader for one in shards if one.leader}
+    good = {
+        one.shard: {row.name for row in one.nodes if row.is_online and row.is_whole}
+        for one in shards
+    }
+    nodes = sorted(set().union(*good.values(), leads.values()))
+    found: list[tuple[int, str]] = []
+    while True:
+        counts = dict.fromkeys(nodes, 0)
+        for leader in leads.values():
+            counts[leader] += 1
+        best: tuple[int, int, str] | None = None
+        # The first one has `/`, where most clients are; among equals it stays where it is.
+        for shard, leader in reversed(leads.items()):
+            for node in nodes:
+                gain = counts[leader] - counts[node]
+                if node in good[shard] and gain > 1 and (best is None or gain > best[0]):
+                    best = (gain, shard, node)
+        if best is None:
+            return found
+        _, shard, node = best
+        leads[shard] = node
+        found.append((shard, node))

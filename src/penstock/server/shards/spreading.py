@@ -1,4 +1,4 @@
-"""Which shards other nodes are to lead, and the one time when nodes see to it by themselves.
+"""The one time when nodes see to it by themselves that each leads its part of the shards.
 
 A cluster of shards that begins with nothing is led by whoever started first, all of it. So the node
 that leads the first shard moves leaders to the others as they come, as an operator would, and stops
@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
-from penstock.broker.admin.cluster_answers import ClusterAnswer
+from penstock.broker.admin.cluster_answers import ClusterAnswer, moves_of
 from penstock.server.shards.answers import AT_LEADER, SHARDS, ShardAnswers
 from penstock.server.workers.gather_ways import MISSING
 
@@ -24,34 +24,6 @@ REST_S: Final = 3.0
 """Between two moves, and from one that has come about to the next look."""
 MOVES_PER_SHARD: Final = 2
 """In all: an election may come out otherwise than was asked for."""
-
-
-def moves_of(shards: list[ClusterAnswer]) -> list[tuple[int, str]]:
-    """Which shards are to be led by which other nodes, so that each node which may lead has as many
-    as the others, or one more; as few as do."""
-    leads = {one.shard: one.leader for one in shards if one.leader}
-    good = {
-        one.shard: {row.name for row in one.nodes if row.is_online and row.is_whole}
-        for one in shards
-    }
-    nodes = sorted(set().union(*good.values(), leads.values()))
-    found: list[tuple[int, str]] = []
-    while True:
-        counts = dict.fromkeys(nodes, 0)
-        for leader in leads.values():
-            counts[leader] += 1
-        best: tuple[int, int, str] | None = None
-        # The first one has `/`, where most clients are; among equals it stays where it is.
-        for shard, leader in reversed(leads.items()):
-            for node in nodes:
-                gain = counts[leader] - counts[node]
-                if node in good[shard] and gain > 1 and (best is None or gain > best[0]):
-                    best = (gain, shard, node)
-        if best is None:
-            return found
-        _, shard, node = best
-        leads[shard] = node
-        found.append((shard, node))
 
 
 def are_settled(shards: list[ClusterAnswer]) -> bool:
