@@ -193,6 +193,15 @@ def memory_of(nodes: list[Broker]) -> str:
     return ", ".join(f"{node.rss_bytes() / 1e6:.0f}" for node in nodes)
 
 
+def show_memory(rig: ClusterRig) -> None:
+    """Of each node, as it was started: one that is started again has forgotten what it held."""
+    for name in rig.nodes:
+        process = rig.nodes[name].process
+        if process is not None:
+            memory = sum(one.memory_info().rss for one in family(process.pid))
+            print(f"memory       node {name}: {memory / 1e6:.0f} MB", flush=True)
+
+
 def failover(rig: ClusterRig, number: int) -> tuple[float, float]:
     """Seconds from a kill -9 of the leader to the next leader's service, and the longest pause
     between two confirms. Raises: ClusterFailed if something was lost."""
@@ -250,6 +259,7 @@ def main() -> int:
     with cluster(asked.python) as rig:
         for cost in costs(rig, asked.python, seconds):
             print(cost.words("three nodes"), flush=True)
+        show_memory(rig)
         found = [failover(rig, number) for number in range(failovers)]
         served = sorted(one for one, _ in found)
         pauses = sorted(one for _, one in found)
@@ -259,11 +269,6 @@ def main() -> int:
             f"{pauses[-1]:.2f} s ({failovers} times); nothing lost",
             flush=True,
         )
-        for name in rig.nodes:
-            process = rig.nodes[name].process
-            if process is not None:
-                memory = sum(one.memory_info().rss for one in family(process.pid))
-                print(f"memory       node {name}: {memory / 1e6:.0f} MB")
     return 0
 
 

@@ -305,6 +305,7 @@ class Member:
                 self.following.attached(frame, now_ms)
             else:
                 self.following.entries(frame, now_ms)
+                self.replica.ring.trim(self.bounds.retention_bytes, self.following.commit_seq)
 
     def _hello(self, peer: str, frame: Hello) -> None:
         words = refusals.of_hello(frame, peer, self.replica.state, self.config)
