@@ -320,6 +320,14 @@ DEPTH_MARKS: Final = Limit(10_000, 1, 1_000_000,
     "the change is refused")
 SETTING_REVERTS: Final = Limit(64, 1, 10_000, "changes of settings that wait to be taken back",
     GUARD, "broker/settings/settings", "the change is refused")
+KEPT_SETTINGS: Final = Limit(2048, 1, 65_536,
+    "settings changed while running that several workers, or a cluster, keep for brokers that "
+    "begin later", BOOKS, "server/cluster/kept_settings",
+    "the change is in force, and the answer says that it is not kept")
+KEPT_SETTINGS_BYTES: Final = Limit(1_048_576, 4096, 1_048_576,
+    "bytes of them as JSON; etcd takes a value of a megabyte and a half", BOOKS,
+    "server/cluster/kept_settings",
+    "the change is in force, and the answer says that it is not kept")
 
 # Queues, dead letters, delayed messages.
 QUEUE_DEPTH_BYTES: Final = Limit(0, 0, 1_099_511_627_776,

@@ -20,6 +20,7 @@ import pika
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.base.limits import KEPT_SETTINGS
 from penstock.cli.connections import connections
 from penstock.cli.permissions import permissions
 from penstock.cli.queues import queues
@@ -283,6 +284,16 @@ def test_a_user_made_while_a_worker_is_away_is_there_when_it_is_back(tmp_path: P
         assert isinstance(rows, list)
         values = {one["key"]: one["value"] for one in rows}
         assert (values["credit.watchdog"], values["consumer.timeout"]) == ("7s", "40s")
+
+
+def test_no_more_settings_are_kept_than_may_be(tmp_path: Path) -> None:
+    with cores(tmp_path, "--memory") as found:
+        control = found.broker.control
+        keys = [f"rate.user.messages:{number}" for number in range(KEPT_SETTINGS.default)]
+        ask(control, {"op": "flow", "do": "set", "changes": dict.fromkeys(keys, "9/s")})
+        assert found.broker.flow("set", f"{keys[7]}=8/s").status == 0
+        said = found.broker.flow("set", "consumer.timeout=40s")
+        assert said.status == 2 and "it is done, but 2048 settings are kept already" in said.error
 
 
 def test_who_comes_for_a_worker_that_does_not_start_is_turned_away(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from penstock.server.cluster.coordinator import CONFIG, LIVE, MEMBERS
 from penstock.server.cluster.etcd import EtcdFault, EtcdStore, Stored
 from penstock.server.cluster.etcd_coordinator import MemberRow, read_config
 from penstock.server.cluster.follower_files import DATABASE
+from penstock.server.cluster.kept_settings import check_room
 from penstock.server.cluster.settings import SHARDS
 from penstock.server.workers.placement import NO_WORKER, Placement
 
@@ -31,8 +32,6 @@ SLACK_S: Final = 0.2
 """For the reading itself."""
 TRIES: Final = 20
 """Of a swap: so many nodes may be first."""
-SETTINGS_MAX: Final = 2048
-"""That are kept: etcd takes a value of a megabyte or so."""
 _FIRST: Final = 1
 """A revision that no key of ours has, etcd's first: there is one, which is not known yet."""
 Edit = Callable[[Agreed], Agreed]
@@ -235,11 +234,7 @@ class AgreedPlacement(Placement):
     async def keep_settings(self, changes: Mapping[str, str]) -> None:
         """They are in force, and will be where a broker begins to serve at any node. While etcd is
         away other nodes do not hear of it. Raises: OperatorError for too many."""
-        if len({*self.settings(), *changes}) > SETTINGS_MAX:
-            raise OperatorError(
-                f"it is done, but {SETTINGS_MAX} settings are kept already: brokers that begin to "
-                "serve later will have it from the configuration only; write it there"
-            )
+        check_room(self.settings(), changes)
         self.unsaved.update(changes)
         try:
             await self._save()

@@ -22,6 +22,7 @@ from penstock.broker.admin.answers import WorkerRow
 from penstock.server.boot.log_lines import LineLog, log_of
 from penstock.server.boot.management_child import ManagementChild, is_management_wanted
 from penstock.server.boot.reload import in_force
+from penstock.server.cluster.kept_settings import check_room
 from penstock.server.control.control_client import control_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.disk.data_directory import PLACES
@@ -208,7 +209,8 @@ class Parent:
         return answer
 
     async def _keep(self, changes: dict[str, str]) -> None:
-        """Settings that a worker has which begins later."""
+        """Settings that a worker has which begins later. Raises: OperatorError for too many."""
+        check_room(self.changed, changes)
         self.changed.update(changes)
 
     def _lasting(self) -> dict[str, str]:

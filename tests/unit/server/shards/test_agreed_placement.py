@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.base.limits import KEPT_SETTINGS, KEPT_SETTINGS_BYTES
 from penstock.broker.actors.log import Log
 from penstock.demo.cluster_rig import ClusterRig
 from penstock.server.cluster.etcd import EtcdStore
-from penstock.server.shards.placement import POLL_S, SETTINGS_MAX, AgreedPlacement
+from penstock.server.shards.placement import POLL_S, AgreedPlacement
 from penstock.server.workers.placement import NO_WORKER
 from tests.conformance.live import free_port
 from tests.patience import PATIENCE_S
@@ -160,12 +161,24 @@ async def test_settings_are_told_when_etcd_is_back(nodes: Nodes) -> None:
 async def test_so_many_settings_are_kept(nodes: Nodes) -> None:
     a = nodes.node("a")
     await a.agree(["/"])
-    many = {f"rate.user.messages:{number}": "1/s" for number in range(SETTINGS_MAX)}
+    many = {f"rate.user.messages:{number}": "1/s" for number in range(KEPT_SETTINGS.default)}
     await a.keep_settings(many)
     await a.keep_settings({"rate.user.messages:7": "2/s"})
     with pytest.raises(OperatorError, match="write it there"):
         await a.keep_settings({"rate.burst": "20ms"})
     assert await a.add("one") == 1
+
+
+async def test_etcd_takes_as_much_as_may_be_kept(nodes: Nodes) -> None:
+    a, b = nodes.node("a"), nodes.node("b")
+    await a.agree(["/"])
+    await b.agree(["/"])
+    many = {f"rate.user.messages:{number}-{'x' * 900}": "1/s" for number in range(1100)}
+    assert KEPT_SETTINGS_BYTES.default - 100_000 < len(json.dumps(many))
+    await a.keep_settings(many)
+    await await_settings(b, many)
+    with pytest.raises(OperatorError, match="kept in 1048576 bytes"):
+        await a.keep_settings({f"rate.user.messages:{'y' * 90_000}": "1/s"})
 
 
 async def test_another_number_of_workers_is_refused(nodes: Nodes) -> None:
