@@ -286,6 +286,29 @@ def test_a_user_made_while_a_worker_is_away_is_there_when_it_is_back(tmp_path: P
         assert (values["credit.watchdog"], values["consumer.timeout"]) == ("7s", "40s")
 
 
+def test_a_setting_that_a_worker_cannot_have_keeps_no_other_away(tmp_path: Path) -> None:
+    log = tmp_path / "penstock.log"
+    with cores(tmp_path, "--memory", "--log-file", str(log)) as found:
+        found.broker.said(vhosts, "add", options=("tenant",))
+        said = found.broker.flow("set", "account.vhost.high:/=1MiB")
+        assert said.status == 2 and "not at worker 1 (there is no virtual host '/')" in said.error
+        assert found.broker.flow("set", "credit.watchdog=7s").status == 0
+        os.kill(found.workers[1], signal.SIGKILL)
+        until(partial(_has_ended_or_waits, found.workers[1]), "worker 1 has ended")
+        own = str(tmp_path / "control-worker-1.sock")
+        until(partial(_has_setting, own, "credit.watchdog", "7s"), "it has the other one")
+        assert log.read_text().count("account.vhost.high:/=1MiB: there is no virtual host '/'") == 1
+
+
+def _has_setting(control: str, key: str, value: str) -> bool:
+    try:
+        rows = ask(control, {"op": "flow", "do": "settings"})["settings"]
+    except OperatorError:
+        return False
+    assert isinstance(rows, list)
+    return any(one["key"] == key and one["value"] == value for one in rows)
+
+
 def test_no_more_settings_are_kept_than_may_be(tmp_path: Path) -> None:
     with cores(tmp_path, "--memory") as found:
         control = found.broker.control

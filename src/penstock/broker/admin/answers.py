@@ -344,6 +344,12 @@ class Changes(Struct, frozen=True):
     changes: list[ChangeRow]
 
 
+class TakenOver(Struct, frozen=True):
+    """refused: why a setting was not taken over, one sentence each."""
+
+    refused: list[str]
+
+
 class LimitsOf(Struct, frozen=True):
     """The limits of one virtual host or user (kind)."""
 

@@ -6,7 +6,7 @@ the value from before it comes back, unless the key was set for good meanwhile. 
 a time moves the end and not the value that comes back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -14,6 +14,7 @@ from functools import partial
 from penstock.base.errors import OperatorError
 from penstock.base.limits import SETTING_REVERTS
 from penstock.base.quantities import show_duration
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.vhost.context import Context
 from penstock.flow.due import Timer
 from penstock.telemetry.events import SETTING_CHANGED
@@ -109,6 +110,20 @@ class Settings:
         return done
 
 
+SHOWN_MAX = 5
+"""Of the settings that are refused."""
+TAKEN_PER_STEP = 16
+
+
+def refused_words(refused: Sequence[str]) -> str:
+    """For the log of a broker that has taken over settings."""
+    more = f"; and {len(refused) - SHOWN_MAX} more" if len(refused) > SHOWN_MAX else ""
+    return (
+        "settings that were changed before it began are not in force here: "
+        f"{'; '.join(refused[:SHOWN_MAX])}{more}"
+    )
+
+
 FOR_NS_MAX = 7 * 24 * 3600 * 1_000_000_000
 
 
@@ -158,6 +173,20 @@ class SettingChanges:
             self._note(one.key, one.before, one.after, for_ns)
             self._keep(one)
         return changes
+
+    def take_over(self, changes: Mapping[str, str]) -> Steps[list[str]]:
+        """Change settings as they were changed at a broker before this one, each by itself, in
+        steps: why not, a sentence for each that cannot be."""
+        refused: list[str] = []
+        for number, (key, text) in enumerate(changes.items(), 1):
+            try:
+                self.change([(key, text)], 0)
+            except OperatorError as error:
+                said = str(error)
+                refused.append(said if key in said else f"{key}={text}: {said}")
+            if number % TAKEN_PER_STEP == 0:
+                yield 0.0
+        return refused
 
     def reverts_in_ns(self, key: str) -> int:
         """How long until `key` has its old value again, 0 if its value stays."""

@@ -76,6 +76,7 @@ STATELESS: Final[dict[str, Callable[[Request], Reply]]] = {
     "flow alarms": flow.alarms,
     "flow settings": flow.settings,
     "flow set": flow.change,
+    "flow take": flow.take_over,
     "flow top": flow.top,
     "objects connections": objects.connections,
     "objects channels": objects.channels,

@@ -20,6 +20,7 @@ from penstock.broker.admin.answers import (
     QueueCauses,
     SettingRow,
     SettingRows,
+    TakenOver,
 )
 from penstock.broker.admin.answers_flow import EDGE_SORTS, TOP_SORTS
 from penstock.broker.admin.flow_ledger import SORTS as LEDGER_SORTS
@@ -94,6 +95,18 @@ def change(request: Request) -> Changes:
     return Changes(
         [ChangeRow(one.key, one.before, one.after, one.reverts_in_ns / NS_PER_S) for one in done]
     )
+
+
+def take_over(request: Request) -> Steps[TakenOver]:
+    """As `change`, but each by itself, in steps: what the parent of workers asks of one that begins
+    later than others."""
+    changes = request.fields.get("changes")
+    if not isinstance(changes, dict):
+        raise OperatorError("nothing to take over; `changes` is an object of settings")
+    texts = {str(key): str(value) for key, value in changes.items()}
+    refused = yield from request.broker.changes.take_over(texts)
+    request.run_soon()
+    return TakenOver(refused)
 
 
 def top(request: Request) -> Steps[Keyed]:

@@ -59,6 +59,7 @@ WAYS: Final[dict[str, Way]] = {
     "flow alarms": Alarms(),
     "flow settings": First(),
     "flow set": AtAll(),
+    "flow take": AtAll(),
     "flow top": Top(),
     "objects connections": Either("name", OfConnection(), Listing(ITEMS)),
     "objects channels": Either("name", OfConnection(), Listing(ITEMS)),

@@ -19,6 +19,7 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
 from penstock.broker.admin.answers import WorkerRow
+from penstock.broker.settings.settings import refused_words
 from penstock.server.boot.log_lines import LineLog, log_of
 from penstock.server.boot.management_child import ManagementChild, is_management_wanted
 from penstock.server.boot.reload import in_force
@@ -78,7 +79,8 @@ class HandoverEnds:
 
 class Parent:
     """reread: the settings as they are written now, None where they are written nowhere; changed:
-    those that `flow set` has changed since the start, by key; failure: why it ends, None for an
+    those that `flow set` has changed since the start, by key; refused: why a worker could not take
+    some of them over when it began last, by worker; failure: why it ends, None for an
     orderly stop."""
 
     def __init__(
@@ -120,6 +122,7 @@ class Parent:
         self.control: ControlSocket | None = None
         self.management: ManagementChild | None = None
         self.changed: dict[str, str] = {}
+        self.refused: dict[int, list[str]] = {}
         self.failure: OperatorError | None = None
         self.over = asyncio.Event()
 
@@ -266,14 +269,21 @@ class Parent:
         await self._look_at_users(worker)
 
     async def _set_again(self, worker: int) -> None:
-        """Settings that were changed while the node runs are the same at all workers."""
+        """Settings that were changed while the node runs are the same at all workers. One that this
+        worker cannot have is told of once, and the others are in force."""
         changes = self._lasting()
-        if changes:
-            try:
-                fields = {"op": "flow", "do": "set", "changes": changes}
-                await self.client.ask(worker, fields)
-            except OperatorError as fault:
-                self.log.warning(f"settings of worker {worker} are those of the start: {fault}")
+        if not changes:
+            return
+        fields = {"op": "flow", "do": "take", "changes": changes}
+        try:
+            refused = [str(one) for one in (await self.client.ask(worker, fields))["refused"]]
+        except OperatorError as fault:
+            self.log.warning(f"settings of worker {worker} are those of the start: {fault}")
+            return
+        fresh = [one for one in refused if one not in self.refused.get(worker, ())]
+        self.refused[worker] = refused
+        if fresh:
+            self.log.warning(f"worker {worker}: {refused_words(fresh)}")
 
     async def _rest(self, worker: int, rest_s: float) -> None:
         """Wait; its clients do so handshake_ms at most, about."""

@@ -5,7 +5,8 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.base.limits import SETTING_REVERTS
 from penstock.base.quantities import parse_bytes, show_bytes
-from penstock.broker.settings.settings import Setting, Settings
+from penstock.base.steps import whole
+from penstock.broker.settings.settings import Setting, Settings, refused_words
 from penstock.telemetry.events import SETTING_CHANGED
 from tests.unit.broker.peer import Bed
 
@@ -75,6 +76,23 @@ def test_a_change_is_recorded_and_logged() -> None:
     assert (event.kind, event.actor) == (SETTING_CHANGED, f"setting:{KEY}")
     assert event.reason == "off -> 500/s"
     assert bed.log.lines[-1] == f"setting {KEY}: off -> 500/s"
+
+
+def test_what_is_taken_over_is_taken_over_each_by_itself() -> None:
+    """A virtual host that was deleted since must not keep the others away."""
+    bed = Bed()
+    wanted = {"account.vhost.high:gone": "1MiB", KEY: "500/s", "rate.burst": "lots"}
+    refused = whole(bed.broker.changes.take_over(wanted))
+    assert value(bed) == "500/s"
+    assert refused == [
+        "account.vhost.high:gone=1MiB: there is no virtual host 'gone'",
+        "rate.burst=lots: 'lots' is not a duration; write a number with ns, us, ms, s, m, h or d",
+    ]
+
+
+def test_few_of_the_refused_are_shown() -> None:
+    said = refused_words([f"k{number}=1" for number in range(7)])
+    assert said.endswith("not in force here: k0=1; k1=1; k2=1; k3=1; k4=1; and 2 more")
 
 
 def test_a_change_for_a_time_is_taken_back() -> None:

@@ -45,6 +45,7 @@ ASKED: dict[str, list[Row]] = {
     "flow alarms": [{}],
     "flow settings": [{}],
     "flow set": [{}, {"changes": {"alarm_mode": "all"}}, {"changes": {"none": "1"}}],
+    "flow take": [{}, {"changes": {"rate.burst": "20ms", "none": "1"}}],
     "flow top": [{}, {"limit": 1}, {"window_s": 0}],
     "objects connections": [{}, {"limit": 2}, {"name": "peer1"}, {"name": "none"}, {"user": "x"}],
     "objects channels": [{}, {"limit": 2}, {"name": "peer1"}, {"name": "none"}],
