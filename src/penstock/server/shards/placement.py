@@ -234,6 +234,8 @@ class AgreedPlacement(Placement):
     async def keep_settings(self, changes: Mapping[str, str]) -> None:
         """They are in force, and will be where a broker begins to serve at any node. While etcd is
         away other nodes do not hear of it. Raises: OperatorError for too many."""
+        if not changes:
+            return
         check_room(self.settings(), changes)
         self.unsaved.update(changes)
         try:

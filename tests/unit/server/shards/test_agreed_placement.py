@@ -30,6 +30,16 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterRig]:
     rig.close()
 
 
+class Lines(Log):
+    """said: warnings."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def warning(self, text: str) -> None:
+        self.said.append(text)
+
+
 class Nodes:
     """Of one cluster, which no other test has."""
 
@@ -156,6 +166,16 @@ async def test_settings_are_told_when_etcd_is_back(nodes: Nodes) -> None:
     a.store = good
     await await_settings(b, {"rate.burst": "20ms"})
     assert a.unsaved == {}
+
+
+async def test_a_question_that_changes_no_setting_does_not_ask_etcd(nodes: Nodes) -> None:
+    a = nodes.node("a")
+    await a.agree(["/"])
+    nodes.stores.append(a.store)
+    a.store = EtcdStore([f"http://127.0.0.1:{free_port()}"], nodes.prefix)
+    a.log = lines = Lines()
+    await a.keep_settings({})
+    assert lines.said == []
 
 
 async def test_so_many_settings_are_kept(nodes: Nodes) -> None:
