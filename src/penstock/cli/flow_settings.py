@@ -3,7 +3,7 @@
 from typing import Final
 
 from penstock.broker.admin.answers import AlarmRow, AlarmsAnswer, Changes, SettingRows
-from penstock.cli.tables import FAINT, RED, Cell, columns, console, say, show, table
+from penstock.cli.tables import FAINT, RED, YELLOW, Cell, columns, console, say, show, table
 from penstock.telemetry.words import amount, duration, size
 
 ALARM_COLUMNS: Final = columns(
@@ -63,3 +63,5 @@ def show_changes(answer: Changes) -> None:
         left_ns = round(row.reverts_in_s * 1e9)
         lasting = f"   (back in {duration(left_ns)})" if left_ns else ""
         say(screen, f"{row.key}   {row.before} -> {row.after}{lasting}")
+    if answer.words:
+        say(screen, answer.words, YELLOW)

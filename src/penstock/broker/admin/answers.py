@@ -339,15 +339,10 @@ class ChangeRow(Struct, frozen=True):
 
 
 class Changes(Struct, frozen=True):
-    """What was changed together."""
+    """What was changed together. words: why a cluster has not kept it yet, "" for nothing."""
 
     changes: list[ChangeRow]
-
-
-class TakenOver(Struct, frozen=True):
-    """refused: why a setting was not taken over, one sentence each."""
-
-    refused: list[str]
+    words: str = ""
 
 
 class LimitsOf(Struct, frozen=True):

@@ -124,6 +124,11 @@ def refused_words(refused: Sequence[str]) -> str:
     )
 
 
+def not_kept(why: str) -> str:
+    """For whoever has changed settings that are to be kept for other brokers."""
+    return f"it is in force, but not kept for brokers of other nodes yet: {why}"
+
+
 FOR_NS_MAX = 7 * 24 * 3600 * 1_000_000_000
 
 
@@ -137,8 +142,22 @@ class Change:
     reverts_in_ns: int = 0
 
 
+class SettingKeeper:
+    """Keeps changes for good for the broker that serves after this one. Nominal base; the pipe to a
+    cluster's member."""
+
+    def keep(self, changes: Mapping[str, str]) -> None:
+        """By key; they are made already. Raises: OperatorError, where no more are kept."""
+        raise NotImplementedError
+
+    def waits(self) -> str | None:
+        """Why what was changed is not kept yet, "" when it is, None when that is not known."""
+        raise NotImplementedError
+
+
 class SettingChanges:
-    """settings: what there is to change; line: where ends of changes fall due."""
+    """settings: what there is to change; line: where ends of changes fall due; keeper: None for a
+    broker whose settings are gone with it."""
 
     def __init__(self, context: Context, settings: Settings) -> None:
         self.settings = settings
@@ -146,6 +165,7 @@ class SettingChanges:
         self.line = context.dues
         self.recorder = context.recorder
         self.log = context.log
+        self.keeper: SettingKeeper | None = None
         self._reverts: dict[str, Timer] = {}
 
     def change(self, wanted: list[tuple[str, str]], for_ns: int) -> list[Change]:

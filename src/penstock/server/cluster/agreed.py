@@ -1,6 +1,5 @@
-"""What the nodes of a cluster agree on in etcd when each has several workers: how many, which of
-them has which virtual host, and which settings were changed while they run. One key, which is
-changed by compare-and-swap."""
+"""What the nodes of a cluster agree on in etcd when each has several workers: how many, and which
+of them has which virtual host. One key, which is changed by compare-and-swap."""
 
 from typing import Final
 
@@ -14,13 +13,11 @@ AGREED: Final = "workers"
 
 class Agreed(msgspec.Struct):
     """cores: workers of each node; vhosts: which of them has which; is_spread: leaders are where an
-    operator wants them, and none is moved without one any more; settings: that `flow set` has
-    changed for good, by key, since the last time that no node was there."""
+    operator wants them, and none is moved without one any more."""
 
     cores: int
     vhosts: dict[str, int] = msgspec.field(default_factory=dict)
     is_spread: bool = True
-    settings: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def read_agreed(value: bytes) -> Agreed:

@@ -11,11 +11,13 @@ from penstock.base.config import Config
 from penstock.server.cluster.frame_reader import FrameReader
 from penstock.server.cluster.member_events import ChildEvents
 from penstock.server.cluster.pipe import (
+    CHANGED,
     COMMITTED,
     CONFIG,
     DONE,
     ENTRY,
     FAILED,
+    KEPT,
     MARK,
     MARKED,
     MIRRORED,
@@ -28,6 +30,7 @@ from penstock.server.cluster.pipe import (
     STOP,
     WAITS,
     WARM,
+    Kept,
     Nodes,
     PipeFault,
     Places,
@@ -36,6 +39,7 @@ from penstock.server.cluster.pipe import (
     check_frame,
     count_frame,
     count_of,
+    decode_changed,
     encoded,
     frame,
 )
@@ -143,6 +147,8 @@ class BrokerChild:
             self.events.stalled(count_of(payload))
         elif kind == MIRRORED:
             self.events.mirrored(count_of(payload) > 0)
+        elif kind == CHANGED:
+            self.events.changed_settings(decode_changed(payload))
 
     def _send(self, data: bytes) -> None:
         if self.transport is None:
@@ -175,6 +181,10 @@ class BrokerChild:
         """What the other brokers of this node have."""
         if self.is_started:
             self._send(frame(PLACES, encoded(places)))
+
+    def kept(self, kept: Kept) -> None:
+        """What has become of changed settings."""
+        self._send(frame(KEPT, encoded(kept)))
 
     def mark(self, number: int) -> None:
         """`marked` comes behind the entries of all that it has written."""

@@ -20,6 +20,7 @@ from penstock.broker.session.handover import NOT_ELSEWHERE
 from penstock.broker.store.mirrors import MemberLink, MirrorNode
 from penstock.server.boot.log_lines import log_of
 from penstock.server.boot.node import MakeTokens, Node
+from penstock.server.boot.reload import settings_to_change
 from penstock.server.cluster.child_pipe import ChildPipe
 from penstock.server.cluster.frame_reader import HEAD
 from penstock.server.cluster.pipe import (
@@ -43,6 +44,7 @@ from penstock.server.cluster.pipe import (
 from penstock.server.cluster.position import LeaderPosition
 from penstock.server.cluster.recorded_files import RecordedFiles
 from penstock.server.cluster.recorder import Recorder
+from penstock.server.cluster.setting_keeper import PipeKeeper
 from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.settle import settle_process
 from penstock.server.net.listener import raise_limit
@@ -168,13 +170,18 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
         )
 
     files.on_nodes = hear
-    if start.shard is not None:
+    changes = node.broker.changes
+    keeper = PipeKeeper(changes, pipe, log)
+    if start.shard is None:
+        changes.keeper = keeper
+    else:
         files.on_places = Neighbours(node, start.shard).hear
     node.on_failure = asked.set
     loop.add_signal_handler(signal.SIGTERM, asked.set)
     loop.add_signal_handler(signal.SIGHUP, node.hang_up)
     try:
         await node.start()
+        keeper.take_over(start.settings)
         recorder.is_starting = False
         pipe.send(READY, encoded(_ready(node)))
     except (OperatorError, PipeEnded) as error:
@@ -185,7 +192,7 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
         # It came while the loop was busy with the start.
         node.failure = files.failure()
         asked.set()
-    ticking = loop.create_task(_tick(files, node, pipe))
+    ticking = loop.create_task(_tick(files, node, pipe, keeper))
     await asked.wait()
     ticking.cancel()
     await node.stop()
@@ -193,14 +200,18 @@ async def run(start: Start, pipe: ChildPipe, maker_of: MakerOf) -> None:
         raise node.failure
 
 
-async def _tick(files: RecordedFiles, node: Node, pipe: ChildPipe) -> None:
+async def _tick(files: RecordedFiles, node: Node, pipe: ChildPipe, keeper: PipeKeeper) -> None:
     while True:
         await asyncio.sleep(TICK_S)
         files.tick()
         node.broker.replicas = pipe.waits
+        keeper.look()
         config, pipe.config = pipe.config, None
         if config is not None:
-            node.hang_up(replace(config, store_spare_segments=0))
+            before, after = node.config, replace(config, store_spare_segments=0)
+            node.hang_up(after)
+            if node.config is after:
+                keeper.follow(settings_to_change(before, after)[0])
 
 
 def _ready(node: Node) -> Ready:

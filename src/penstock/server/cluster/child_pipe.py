@@ -24,6 +24,7 @@ from penstock.server.cluster.pipe import (
     CONFIG,
     DONE,
     ENTRY,
+    KEPT,
     MARK,
     NODES,
     PLACES,
@@ -31,6 +32,7 @@ from penstock.server.cluster.pipe import (
     STALLED,
     STOP,
     WAITS,
+    Kept,
     Nodes,
     PipeEnded,
     PipeFault,
@@ -39,6 +41,7 @@ from penstock.server.cluster.pipe import (
     count_frame,
     count_of,
     decode_config,
+    decode_kept,
     decode_nodes,
     decode_places,
     frame,
@@ -57,7 +60,8 @@ class ChildPipe:
     of those sent and not committed; is_stop_asked: the member wants a clean stop; is_closing:
     nobody waits for room any more; waits: what a majority waits for, in words; nodes: who has how
     much, as it was said last, config: the configuration to put in force, and places: what the
-    other brokers of this node have, None where these were taken; ended: why there is no member any
+    other brokers of this node have, None where these were taken; kept: what was said of changed
+    settings, in order, until it is taken; ended: why there is no member any
     more, "" while there is.
     on_news: called on any thread when one of these has changed."""
 
@@ -72,6 +76,7 @@ class ChildPipe:
         "ended",
         "is_closing",
         "is_stop_asked",
+        "kept",
         "marks",
         "nodes",
         "on_news",
@@ -95,6 +100,7 @@ class ChildPipe:
         self.nodes: Nodes | None = None
         self.config: Config | None = None
         self.places: Places | None = None
+        self.kept: deque[Kept] = deque()
         self.marks: deque[int] = deque()
         self.on_news: Callable[[], None] = _nothing
         self._sizes: deque[int] = deque()
@@ -217,6 +223,8 @@ class ChildPipe:
             self.config = decode_config(payload)
         elif kind == PLACES:
             self.places = decode_places(payload)
+        elif kind == KEPT:
+            self.kept.append(decode_kept(payload))
         elif kind == COMMITTED:
             count = count_of(payload)
             with self._counting:

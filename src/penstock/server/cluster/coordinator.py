@@ -15,6 +15,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.server.cluster.etcd import EtcdFault, EtcdStore, Stored
+from penstock.server.cluster.kept_settings import KEPT, NOTHING, save
 
 POLL_S: Final = 0.5
 LEASE_S: Final = 10
@@ -30,7 +31,7 @@ SUSPICIONS: Final = "suspicions/"
 class CoordinatorView:
     """All that etcd says of the cluster, at one moment. config: None before there is a cluster;
     members, live: by name; promises, suspicions: by epoch and name; was_live: this member's own key
-    under its lease had been written before."""
+    under its lease had been written before; settings: that were changed while nodes run."""
 
     config: Stored | None = None
     members: dict[str, bytes] = field(default_factory=dict)
@@ -38,11 +39,12 @@ class CoordinatorView:
     promises: dict[tuple[int, str], bytes] = field(default_factory=dict)
     suspicions: dict[tuple[int, str], bytes] = field(default_factory=dict)
     was_live: bool = False
+    settings: Stored | None = None
 
 
 def view_of(found: dict[str, Stored], *, was_live: bool = False) -> CoordinatorView:
     """Keys without meaning here are left alone: a newer version may have written them."""
-    view = CoordinatorView(found.get(CONFIG), was_live=was_live)
+    view = CoordinatorView(found.get(CONFIG), was_live=was_live, settings=found.get(KEPT))
     for key, stored in found.items():
         if key.startswith(MEMBERS):
             view.members[key.removeprefix(MEMBERS)] = stored.value
@@ -67,6 +69,10 @@ class CoordinatorEvents:
 
     def swapped(self, number: int, is_done: bool | None) -> None:
         """None: nobody knows."""
+        raise NotImplementedError
+
+    def kept(self, changes: dict[str, str], after: dict[str, str] | None, words: str) -> None:
+        """Settings. after: all that etcd has now, None for `words` why it has not taken them."""
         raise NotImplementedError
 
     def changed(self) -> None:
@@ -127,6 +133,23 @@ class CoordinatorThread:
     def put(self, key: str, value: bytes) -> None:
         """One key, below the prefix."""
         self._change(lambda store: store.put(key, value))
+
+    def keep_settings(self, changes: dict[str, str]) -> None:
+        """Add them to what etcd has; `kept` is the answer."""
+
+        def work(store: EtcdStore) -> None:
+            try:
+                after = save(store, changes)
+            except Exception as fault:
+                self._tell(self.events.kept, changes, None, str(fault))
+                raise
+            self._tell(self.events.kept, changes, after, "")
+
+        self._change(work)
+
+    def drop_settings(self, revision: int) -> None:
+        """All of them, if they were changed last in `revision`."""
+        self._change(lambda store: store.swap(KEPT, revision, NOTHING))
 
     def remove(self, key: str) -> None:
         """One key, below the prefix."""

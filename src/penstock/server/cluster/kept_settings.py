@@ -1,11 +1,26 @@
-"""Settings that `flow set` has changed for good, kept for brokers that begin later."""
+"""Settings that `flow set` has changed for good, kept for brokers that begin later.
+
+A cluster keeps them in etcd, in one key, which is changed by compare-and-swap, and as long as a
+node of it is there: one that starts and finds no other drops them, as a broker's are gone with it.
+"""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import KEPT_SETTINGS, KEPT_SETTINGS_BYTES
+
+if TYPE_CHECKING:
+    # Several workers without a cluster keep settings, too, and need no client of etcd.
+    from penstock.server.cluster.etcd import EtcdStore, Stored
+
+KEPT: Final = "settings"
+"""The key's name below the cluster's prefix."""
+NOTHING: Final = b"{}"
+TRIES: Final = 20
+"""Of a swap: so many nodes may be first."""
 
 
 def check_room(kept: Mapping[str, str], changes: Mapping[str, str]) -> None:
@@ -25,3 +40,55 @@ def check_room(kept: Mapping[str, str], changes: Mapping[str, str]) -> None:
             f"it is done, but {full}: brokers that begin to serve later will have it from the "
             "configuration only; write it there"
         )
+
+
+def read_kept(found: "Stored | None") -> dict[str, str]:
+    """Raises: OperatorError."""
+    if found is None:
+        return {}
+    try:
+        return msgspec.json.decode(found.value, type=dict[str, str])
+    except msgspec.DecodeError as fault:
+        raise OperatorError(
+            f"what etcd has of changed settings cannot be read ({fault}): another version, or "
+            "something else has written it; nothing is changed"
+        ) from fault
+
+
+def save(store: "EtcdStore", changes: Mapping[str, str]) -> dict[str, str]:
+    """Add `changes` to what etcd has; all that it has then. In a thread.
+    Raises: EtcdFault; OperatorError."""
+    for _ in range(TRIES):
+        found = store.read(KEPT).get(KEPT)
+        there = read_kept(found)
+        wanted = {**there, **changes}
+        revision = 0 if found is None else found.revision
+        if wanted == there or store.swap(KEPT, revision, msgspec.json.encode(wanted)):
+            return wanted
+    raise OperatorError("other nodes change settings at the same time")
+
+
+class KeptSettings:
+    """stored: as etcd had them last; unsaved: changes that it has not taken yet."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, str] = {}
+        self.unsaved: dict[str, str] = {}
+
+    def all(self) -> dict[str, str]:
+        """By key."""
+        return {**self.stored, **self.unsaved}
+
+    def change(self, changes: Mapping[str, str]) -> None:
+        """They are in force. Raises: OperatorError for too many."""
+        check_room(self.all(), changes)
+        self.unsaved.update(changes)
+
+    def seen(self, found: "Stored | None") -> None:
+        """What etcd has now. Raises: OperatorError."""
+        self.stored = read_kept(found)
+
+    def saved(self, changes: Mapping[str, str], after: dict[str, str]) -> None:
+        """etcd has taken `changes`, and has `after` now."""
+        self.stored = after
+        self.unsaved = {key: text for key, text in self.unsaved.items() if changes.get(key) != text}

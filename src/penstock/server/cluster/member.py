@@ -68,6 +68,7 @@ from penstock.server.cluster.etcd_coordinator import (
 from penstock.server.cluster.forward import Forwarder, Questions, deliver
 from penstock.server.cluster.handed import Handed, serve_handed
 from penstock.server.cluster.kept_client import Place, Reach
+from penstock.server.cluster.leader_settings import LeaderSettings
 from penstock.server.cluster.link_frames import (
     ANSWER,
     ASK,
@@ -141,6 +142,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.server = ResyncServer(self.links, disk.path)
         reach = Reach(self.links, self._place, lambda: str(sockets.private), self._seen)
         self.siblings = siblings
+        # Those of a node with several members are their parent's.
+        self.changes = LeaderSettings(log) if siblings is None else None
         self.forwarder = Forwarder(sockets.public(), config, reach, log, siblings)
         self.handed: Handed | None = None
         self.covers: dict[int, Handed] = {}
@@ -185,6 +188,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         """Raises: OperatorError."""
         self.thread = thread
         self.coordinator = EtcdCoordinator(thread)
+        if self.changes is not None:
+            self.changes.thread = thread
         port = await self.links.listen(self.settings.host, self.settings.port)
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
         self.address = self.settings.advertised or f"{host}:{port}"
@@ -500,7 +505,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.questions.shut()
         shard = None if self.siblings is None else self.siblings.for_broker()
         inherited = self.sockets.inherited()
-        self.child.start(Start(self._for_broker(), inherited, epoch, self.base, shard))
+        settings = {} if self.changes is None else self.changes.begin(self.child)
+        self.child.start(Start(self._for_broker(), inherited, epoch, self.base, shard, settings))
 
     def _for_broker(self) -> Config:
         config = self.sockets.settled(self.config)
@@ -582,6 +588,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.member.mirrored(is_mirrored, now_ms())
         self.act()
 
+    def changed_settings(self, changes: dict[str, str]) -> None:
+        assert self.changes is not None, "a parent is asked by its operators itself"
+        self.changes.changed(changes)
+
     def stalled(self, ms: int) -> None:
         """What the broker's disk is at may not be recorded yet: replication knows of no entry."""
         self.stalled_ms = ms
@@ -591,6 +601,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
     def ended(self, is_clean: bool) -> None:
         child, self.child = self.child, None
         self.stalled_ms = 0
+        if self.changes is not None:
+            self.changes.over()
         self.is_child_clean = is_clean
         self.child_ended.set()
         if child is None or self.is_closing:
@@ -750,6 +762,8 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
                 is_final=True,
             )
             return
+        if self.changes is not None:
+            self.changes.seen(view.settings, is_alone=not view.live.keys() - {self.me.name})
         self.links.known = known
         revision = 0 if view.config is None else view.config.revision
         self.member.config_seen(config, revision, now_ms())
@@ -784,6 +798,10 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         else:
             self.member.swapped(number, is_done, now_ms())
         self.act()
+
+    def kept(self, changes: dict[str, str], after: dict[str, str] | None, words: str) -> None:
+        assert self.changes is not None, "it has wanted this"
+        self.changes.saved(changes, after, words)
 
     def changed(self) -> None:
         self.links.send_all(NUDGE)

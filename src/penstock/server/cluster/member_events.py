@@ -56,6 +56,10 @@ class ChildEvents:
         """Whether it has mirrored queues."""
         raise NotImplementedError
 
+    def changed_settings(self, changes: dict[str, str]) -> None:
+        """By an operator, for good."""
+        raise NotImplementedError
+
     def ended(self, is_clean: bool) -> None:
         """The process is gone. is_clean: it was asked to stop, and did so in order."""
         raise NotImplementedError

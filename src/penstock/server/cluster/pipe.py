@@ -12,6 +12,7 @@
                     MARKED   the number of a MARK: what was written before it was sent before this
                     STALLED  milliseconds for which its disk has been at one job
                     MIRRORED count: 1 while it has mirrored queues, else 0
+                    CHANGED  JSON of settings that were changed for good, by key
                     PUBLISHES runs of publishes that are in the log with the next ENTRY as a whole
     to the broker   START    JSON of Start
                     COMMITTED count: that many entries are safe wherever they have to be
@@ -20,6 +21,7 @@
                     NODES    JSON of Nodes: who has how many of its entries
                     CONFIG   JSON of the configuration, to be put in force as after SIGHUP
                     PLACES   JSON of Places: what the other brokers of this node have
+                    KEPT     JSON of Kept: of changed settings
                     STOP     a clean stop; what it writes are entries too
 
 When either side goes away the broker stops writing and confirms nothing more.
@@ -43,6 +45,7 @@ FAILED: Final = 5
 STALLED: Final = 6
 MIRRORED: Final = 8
 PUBLISHES: Final = 9
+CHANGED: Final = 10
 START: Final = 16
 COMMITTED: Final = 17
 STOP: Final = 18
@@ -52,9 +55,10 @@ WAITS: Final = 20
 NODES: Final = 21
 CONFIG: Final = 22
 PLACES: Final = 23
+KEPT: Final = 24
 KINDS: Final = frozenset(
     {WARM, ENTRY, DONE, READY, FAILED, STALLED, START, COMMITTED, STOP, MARK, MARKED, WAITS}
-    | {MIRRORED, NODES, PUBLISHES, CONFIG, PLACES}
+    | {MIRRORED, NODES, PUBLISHES, CONFIG, PLACES, CHANGED, KEPT}
 )
 
 COUNT: Final = Struct(">Q")
@@ -88,13 +92,15 @@ class Shard(Record):
 class Start(Record):
     """inherited: descriptors that were handed down with the process, by name; epoch: that it leads,
     0 for a test's, which writes no position; base: the number of the entry before its first; shard:
-    None for the only broker of its node."""
+    None for the only broker of its node; settings: that were changed at brokers before it, by key;
+    those of a node with several are their parent's."""
 
     config: Config
     inherited: dict[str, int] = msgspec.field(default_factory=dict)
     epoch: int = 0
     base: int = 0
     shard: Shard | None = None
+    settings: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Ready(Record):
@@ -127,6 +133,15 @@ class Nodes(Record):
     words: str = ""
 
 
+class Kept(Record):
+    """count: so many CHANGED are in etcd; words: why the rest is not yet, "" where that is not
+    known; settings: that were changed at another node, by key."""
+
+    count: int
+    words: str = ""
+    settings: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 def head(kind: int, size: int) -> bytes:
     """What comes before a payload of `size` bytes."""
     return HEAD.pack(size + 1, kind)
@@ -150,7 +165,7 @@ def count_of(payload: bytes) -> int:
 Shape = TypeVar("Shape")
 
 
-def encoded(told: Ready | Start | Nodes | Places | Config) -> bytes:
+def encoded(told: Ready | Start | Nodes | Places | Config | Kept) -> bytes:
     return msgspec.json.encode(told)
 
 
@@ -179,6 +194,16 @@ def decode_nodes(payload: bytes) -> Nodes:
 def decode_places(payload: bytes) -> Places:
     """Raises: PipeFault."""
     return _decoded(payload, Places, "PLACES")
+
+
+def decode_kept(payload: bytes) -> Kept:
+    """Raises: PipeFault."""
+    return _decoded(payload, Kept, "KEPT")
+
+
+def decode_changed(payload: bytes) -> dict[str, str]:
+    """Raises: PipeFault."""
+    return _decoded(payload, dict[str, str], "CHANGED")
 
 
 def decode_config(payload: bytes) -> Config:

@@ -6,8 +6,9 @@ that name here. Times in answers are seconds, `*_s`, or nanoseconds, `*_ns`, bac
 
 from typing import Final
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from penstock.base.clock import Clock
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.broker.actors.cooperative import Steps
@@ -20,18 +21,21 @@ from penstock.broker.admin.answers import (
     QueueCauses,
     SettingRow,
     SettingRows,
-    TakenOver,
 )
 from penstock.broker.admin.answers_flow import EDGE_SORTS, TOP_SORTS
 from penstock.broker.admin.flow_ledger import SORTS as LEDGER_SORTS
 from penstock.broker.admin.flow_ledger import placed_accounts
 from penstock.broker.admin.queue_causes import queue_causes
+from penstock.broker.settings.settings import SettingKeeper, not_kept
 from penstock.explain.naming import names_in_steps, naming
 from penstock.explain.window_index import emptying
 from penstock.server.control.request import Keyed, Request
 
 WINDOW_S_MAX: Final = 60.0
 NS_PER_S: Final = 1_000_000_000
+KEPT_S: Final = 5.0
+"""For changed settings to be kept, until the answer says that they are not yet."""
+LOOK_S: Final = 0.005
 
 
 def names_of(request: Request) -> Steps[dict[str, str]]:
@@ -82,31 +86,44 @@ def settings(request: Request) -> SettingRows:
     )
 
 
-def change(request: Request) -> Changes:
-    changes = request.fields.get("changes")
-    if not isinstance(changes, dict) or not changes:
+def change(request: Request) -> Changes | Steps[Changes]:
+    """In steps where what is changed for good is kept for other brokers."""
+    wanted = request.fields.get("changes")
+    if not isinstance(wanted, dict) or not wanted:
         raise OperatorError("nothing to set; write KEY=VALUE")
     lasting = request.text("for")
-    done = request.broker.changes.change(
-        [(str(key), str(value)) for key, value in changes.items()],
-        parse_duration_ns(lasting) if lasting != "" else 0,
-    )
+    changes = request.broker.changes
+    texts = {str(key): str(value) for key, value in wanted.items()}
+    for_ns = parse_duration_ns(lasting) if lasting != "" else 0
+    done = changes.change(list(texts.items()), for_ns)
     request.run_soon()
-    return Changes(
+    answer = Changes(
         [ChangeRow(one.key, one.before, one.after, one.reverts_in_ns / NS_PER_S) for one in done]
     )
+    if changes.keeper is None or for_ns > 0:
+        return answer
+    changes.keeper.keep(texts)
+    return _when_kept(request.broker.context.clock, changes.keeper, answer)
 
 
-def take_over(request: Request) -> Steps[TakenOver]:
+def _when_kept(clock: Clock, keeper: SettingKeeper, answer: Changes) -> Steps[Changes]:
+    """The answer, once changes are kept, or it is known that they cannot be yet."""
+    end_ns = clock.monotonic_ns() + round(KEPT_S * NS_PER_S)
+    while (why := keeper.waits()) is None and clock.monotonic_ns() < end_ns:
+        yield LOOK_S
+    return answer if why == "" else replace(answer, words=not_kept(why or "no answer yet"))
+
+
+def take_over(request: Request) -> Steps[dict[str, list[str]]]:
     """As `change`, but each by itself, in steps: what the parent of workers asks of one that begins
-    later than others."""
+    later than others. `refused`: why one was not taken over, a sentence each."""
     changes = request.fields.get("changes")
     if not isinstance(changes, dict):
         raise OperatorError("nothing to take over; `changes` is an object of settings")
     texts = {str(key): str(value) for key, value in changes.items()}
     refused = yield from request.broker.changes.take_over(texts)
     request.run_soon()
-    return TakenOver(refused)
+    return {"refused": refused}
 
 
 def top(request: Request) -> Steps[Keyed]:

@@ -238,8 +238,8 @@ class ShardParent(Parent):
     def _lasting(self) -> dict[str, str]:
         return self.places.settings()
 
-    async def _keep(self, changes: dict[str, str]) -> None:
-        await self.places.keep_settings(changes)
+    async def _keep(self, changes: dict[str, str]) -> str:
+        return await self.places.keep_settings(changes)
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -23,18 +23,24 @@ from penstock.server.cluster.coordinator import CONFIG, LIVE, MEMBERS
 from penstock.server.cluster.etcd import EtcdFault, EtcdStore, Stored
 from penstock.server.cluster.etcd_coordinator import MemberRow, read_config
 from penstock.server.cluster.follower_files import DATABASE
-from penstock.server.cluster.kept_settings import check_room
+from penstock.server.cluster.kept_settings import (
+    KEPT,
+    NOTHING,
+    TRIES,
+    KeptSettings,
+    read_kept,
+    save,
+)
 from penstock.server.cluster.settings import SHARDS
 from penstock.server.workers.placement import NO_WORKER, Placement
 
 POLL_S: Final = 0.5
 SLACK_S: Final = 0.2
 """For the reading itself."""
-TRIES: Final = 20
-"""Of a swap: so many nodes may be first."""
 _FIRST: Final = 1
 """A revision that no key of ours has, etcd's first: there is one, which is not known yet."""
 Edit = Callable[[Agreed], Agreed]
+T = TypeVar("T")
 
 
 class Leads(NamedTuple):
@@ -50,7 +56,7 @@ NOBODY_LEADS: Final = Leads("", "", 0)
 
 class AgreedPlacement(Placement):
     """store: of the cluster's keys, used by a thread of this one's; node: this one's name; agreed:
-    as it was seen last; unsaved: settings that etcd has not taken yet.
+    as it was seen last; kept: settings that were changed while nodes run.
     Raises: OperatorError where etcd does not answer, and then nobody knows whether something has
     changed."""
 
@@ -64,7 +70,7 @@ class AgreedPlacement(Placement):
         self.log = log
         self.revision = 0
         self.agreed = Agreed(count)
-        self.unsaved: dict[str, str] = {}
+        self.kept = KeptSettings()
         # One that is in the file only belongs to no cluster yet.
         self.before = self.vhosts()
 
@@ -78,6 +84,7 @@ class AgreedPlacement(Placement):
         while True:
             try:
                 await self._run(lambda: self._begin(names))
+                self.kept.seen(await self._in_thread(self._begin_settings))
             except EtcdFault as fault:
                 if not has_said:
                     self.log.warning(f"no etcd answers yet: {fault}; this node waits for one")
@@ -94,15 +101,21 @@ class AgreedPlacement(Placement):
                 places = self._earlier()
                 # Of a cluster that begins with nothing: nobody has clients that a move would cost.
                 there = replace(there, is_spread=bool(places))
-            if there.settings and not self._others_live():
-                # As those of a broker, which are gone with it.
-                there = replace(there, settings={})
             for name in configured:
                 if name not in places:
                     places = {**places, name: _fewest(places, self.count)}
             return replace(there, vhosts=places)
 
         self._swap(edit)
+
+    def _begin_settings(self) -> Stored | None:
+        """Those that were changed while another node is there. Raises: EtcdFault; OperatorError."""
+        found = self.store.read(KEPT).get(KEPT)
+        if found is None or not read_kept(found) or self._others_live():
+            return found
+        # As those of a broker, which are gone with it.
+        self.store.swap(KEPT, found.revision, NOTHING)
+        return None
 
     def _others_live(self) -> bool:
         """Whether a member of another node has its key. Raises: EtcdFault."""
@@ -128,9 +141,12 @@ class AgreedPlacement(Placement):
 
     # -- changes ---------------------------------------------------------------------------------
 
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.thread, work)
+
     async def _run(self, work: Callable[[], None]) -> None:
         before = self._places
-        await asyncio.get_running_loop().run_in_executor(self.thread, work)
+        await self._in_thread(work)
         self._tell(before)
 
     def _tell(self, before: dict[str, int]) -> None:
@@ -229,29 +245,26 @@ class AgreedPlacement(Placement):
 
     def settings(self) -> dict[str, str]:
         """That were changed for good while nodes run, by key."""
-        return {**self.agreed.settings, **self.unsaved}
+        return self.kept.all()
 
-    async def keep_settings(self, changes: Mapping[str, str]) -> None:
+    async def keep_settings(self, changes: Mapping[str, str]) -> str:
         """They are in force, and will be where a broker begins to serve at any node. While etcd is
-        away other nodes do not hear of it. Raises: OperatorError for too many."""
+        away other nodes do not hear of it: why, "" where they do. Raises: OperatorError for too
+        many."""
         if not changes:
-            return
-        check_room(self.settings(), changes)
-        self.unsaved.update(changes)
+            return ""
+        self.kept.change(changes)
         try:
             await self._save()
         except (EtcdFault, OperatorError) as fault:
             self.log.warning(f"other nodes hear of changed settings later: {fault}")
+            return str(fault)
+        return ""
 
     async def _save(self) -> None:
         """Raises: EtcdFault; OperatorError."""
-        saved = dict(self.unsaved)
-
-        def edit(there: Agreed) -> Agreed:
-            return replace(there, settings={**there.settings, **saved})
-
-        await self._run(lambda: self._swap(edit))
-        self.unsaved = {key: text for key, text in self.unsaved.items() if saved.get(key) != text}
+        changes = dict(self.kept.unsaved)
+        self.kept.saved(changes, await self._in_thread(lambda: save(self.store, changes)))
 
     # -- what others change ----------------------------------------------------------------------
 
@@ -260,7 +273,8 @@ class AgreedPlacement(Placement):
             await asyncio.sleep(POLL_S)
             with suppress(EtcdFault, OperatorError):
                 await self._run(self._look)
-                if self.unsaved:
+                self.kept.seen(await self._in_thread(lambda: self.store.read(KEPT).get(KEPT)))
+                if self.kept.unsaved:
                     await self._save()
 
     def _look(self) -> None:
@@ -273,8 +287,7 @@ class AgreedPlacement(Placement):
     async def leader_of(self, shard: int) -> Leads:
         """As etcd has it, where the member of this node does not say. Raises: EtcdFault;
         OperatorError."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.thread, self._leader_of, shard)
+        return await self._in_thread(lambda: self._leader_of(shard))
 
     def _leader_of(self, shard: int) -> Leads:
         below = f"{SHARDS}{shard}/" if shard else ""

@@ -19,7 +19,7 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
 from penstock.broker.admin.answers import WorkerRow
-from penstock.broker.settings.settings import refused_words
+from penstock.broker.settings.settings import not_kept, refused_words
 from penstock.server.boot.log_lines import LineLog, log_of
 from penstock.server.boot.management_child import ManagementChild, is_management_wanted
 from penstock.server.boot.reload import in_force
@@ -206,15 +206,19 @@ class Parent:
         except NotEverywhere:
             await self._keep(texts)
             raise
-        await self._keep(texts)
+        why = await self._keep(texts)
+        if why and isinstance(answer, dict):
+            answer["words"] = not_kept(why)
         if fields.get("op") == "status" and isinstance(answer, dict):
             answer["workers"] = [self._row(one) for one in self.workers]
         return answer
 
-    async def _keep(self, changes: dict[str, str]) -> None:
-        """Settings that a worker has which begins later. Raises: OperatorError for too many."""
+    async def _keep(self, changes: dict[str, str]) -> str:
+        """Settings that a worker has which begins later: why they are not kept yet, "" if they are.
+        Raises: OperatorError for too many."""
         check_room(self.changed, changes)
         self.changed.update(changes)
+        return ""
 
     def _lasting(self) -> dict[str, str]:
         """All of them."""

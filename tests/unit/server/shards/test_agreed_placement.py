@@ -165,7 +165,7 @@ async def test_settings_are_told_when_etcd_is_back(nodes: Nodes) -> None:
     assert b.settings() == {}
     a.store = good
     await await_settings(b, {"rate.burst": "20ms"})
-    assert a.unsaved == {}
+    assert a.kept.unsaved == {}
 
 
 async def test_a_question_that_changes_no_setting_does_not_ask_etcd(nodes: Nodes) -> None:
