@@ -134,12 +134,12 @@ class CoordinatorThread:
         """One key, below the prefix."""
         self._change(lambda store: store.put(key, value))
 
-    def keep_settings(self, changes: dict[str, str]) -> None:
-        """Add them to what etcd has; `kept` is the answer."""
+    def keep_settings(self, changes: dict[str, str], lost: dict[str, str]) -> None:
+        """Add them to what etcd has, and of `lost` what it has not; `kept` is the answer."""
 
         def work(store: EtcdStore) -> None:
             try:
-                after = save(store, changes)
+                after = save(store, changes, lost)
             except Exception as fault:
                 self._tell(self.events.kept, changes, None, str(fault))
                 raise

@@ -2,6 +2,8 @@
 
 A cluster keeps them in etcd, in one key, which is changed by compare-and-swap, and as long as a
 node of it is there: one that starts and finds no other drops them, as a broker's are gone with it.
+Another one may be there that etcd was out of reach of for so long that it seems to be gone; it puts
+back what it misses. Nothing else takes a setting away.
 """
 
 from collections.abc import Mapping
@@ -55,13 +57,13 @@ def read_kept(found: "Stored | None") -> dict[str, str]:
         ) from fault
 
 
-def save(store: "EtcdStore", changes: Mapping[str, str]) -> dict[str, str]:
-    """Add `changes` to what etcd has; all that it has then. In a thread.
-    Raises: EtcdFault; OperatorError."""
+def save(store: "EtcdStore", changes: Mapping[str, str], lost: Mapping[str, str]) -> dict[str, str]:
+    """Add `changes` to what etcd has, and of `lost` what it has not; all that it has then. In a
+    thread. Raises: EtcdFault; OperatorError."""
     for _ in range(TRIES):
         found = store.read(KEPT).get(KEPT)
         there = read_kept(found)
-        wanted = {**there, **changes}
+        wanted = {**lost, **there, **changes}
         revision = 0 if found is None else found.revision
         if wanted == there or store.swap(KEPT, revision, msgspec.json.encode(wanted)):
             return wanted
@@ -69,15 +71,21 @@ def save(store: "EtcdStore", changes: Mapping[str, str]) -> dict[str, str]:
 
 
 class KeptSettings:
-    """stored: as etcd had them last; unsaved: changes that it has not taken yet."""
+    """stored: as etcd had them last; unsaved: changes that it has not taken yet; lost: that it had,
+    and has no more."""
 
     def __init__(self) -> None:
         self.stored: dict[str, str] = {}
         self.unsaved: dict[str, str] = {}
+        self.lost: dict[str, str] = {}
 
     def all(self) -> dict[str, str]:
         """By key."""
-        return {**self.stored, **self.unsaved}
+        return {**self.lost, **self.stored, **self.unsaved}
+
+    def is_saved(self) -> bool:
+        """Whether etcd has them all."""
+        return not self.unsaved and not self.lost
 
     def change(self, changes: Mapping[str, str]) -> None:
         """They are in force. Raises: OperatorError for too many."""
@@ -86,9 +94,13 @@ class KeptSettings:
 
     def seen(self, found: "Stored | None") -> None:
         """What etcd has now. Raises: OperatorError."""
-        self.stored = read_kept(found)
+        there = read_kept(found)
+        had = {**self.lost, **self.stored}
+        self.lost = {key: text for key, text in had.items() if key not in there}
+        self.stored = there
 
     def saved(self, changes: Mapping[str, str], after: dict[str, str]) -> None:
         """etcd has taken `changes`, and has `after` now."""
         self.stored = after
+        self.lost = {key: text for key, text in self.lost.items() if key not in after}
         self.unsaved = {key: text for key, text in self.unsaved.items() if changes.get(key) != text}

@@ -92,9 +92,9 @@ class LeaderSettings:
         self._tell()
 
     def _save(self) -> None:
-        if self.kept.unsaved and not self.is_saving and self.thread is not None:
+        if not self.kept.is_saved() and not self.is_saving and self.thread is not None:
             self.is_saving = True
-            self.thread.keep_settings(dict(self.kept.unsaved))
+            self.thread.keep_settings(dict(self.kept.unsaved), dict(self.kept.lost))
 
     def _trouble(self, words: str) -> None:
         if words != self.words:

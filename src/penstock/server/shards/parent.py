@@ -38,6 +38,8 @@ MODULE: Final = "penstock.cli.shard_child"
 FIRST: Final = 0
 """Whose leader sees to what is done once in the cluster."""
 LOOK_S: Final = 1.0
+LOOKS: Final = 4
+"""At settings, after a broker has begun here."""
 QUIET_S: Final = 5.0
 """Without a word of a member: it stands still, and what it has said of itself counts no more."""
 AGAIN_S: Final = 5.0
@@ -220,7 +222,7 @@ class ShardParent(Parent):
         """A broker of this node serves that shard now: settings are as they were changed while
         nodes run, its virtual hosts have their place, and users are those of the first shard."""
         before = self._lasting()
-        await self._set_again(worker)
+        await self._set_again(worker, before)
         while self.leads[worker].is_here and self.leads[worker].epoch == epoch:
             try:
                 await self.places.learn(worker, await self._vhosts_at(worker))
@@ -230,10 +232,14 @@ class ShardParent(Parent):
             except OperatorError as fault:
                 self.log.warning(f"users of worker {worker} are looked at later: {fault}")
                 await asyncio.sleep(AGAIN_S)
-        # One that was changed at another node just then, and had not been heard of here.
-        await asyncio.sleep(POLL_S + SLACK_S)
-        if self._lasting() != before:
-            await self._set_again(worker)
+        # One that was changed at another node just then, and had not been heard of here; or that
+        # this node has dropped at its start, because none seemed to be there, and one has put back.
+        for _ in range(LOOKS):
+            await asyncio.sleep(POLL_S + SLACK_S)
+            after = self._lasting()
+            news = {key: text for key, text in after.items() if before.get(key) != text}
+            await self._set_again(worker, news)
+            before = after
 
     def _lasting(self) -> dict[str, str]:
         return self.places.settings()

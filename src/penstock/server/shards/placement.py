@@ -263,8 +263,9 @@ class AgreedPlacement(Placement):
 
     async def _save(self) -> None:
         """Raises: EtcdFault; OperatorError."""
-        changes = dict(self.kept.unsaved)
-        self.kept.saved(changes, await self._in_thread(lambda: save(self.store, changes)))
+        changes, lost = dict(self.kept.unsaved), dict(self.kept.lost)
+        after = await self._in_thread(lambda: save(self.store, changes, lost))
+        self.kept.saved(changes, after)
 
     # -- what others change ----------------------------------------------------------------------
 
@@ -274,7 +275,7 @@ class AgreedPlacement(Placement):
             with suppress(EtcdFault, OperatorError):
                 await self._run(self._look)
                 self.kept.seen(await self._in_thread(lambda: self.store.read(KEPT).get(KEPT)))
-                if self.kept.unsaved:
+                if not self.kept.is_saved():
                     await self._save()
 
     def _look(self) -> None:

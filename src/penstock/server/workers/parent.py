@@ -269,13 +269,12 @@ class Parent:
 
     async def _serves_again(self, worker: int) -> None:
         self.log.info(f"worker {worker} serves again, pid {self.workers[worker].pid}")
-        await self._set_again(worker)
+        await self._set_again(worker, self._lasting())
         await self._look_at_users(worker)
 
-    async def _set_again(self, worker: int) -> None:
+    async def _set_again(self, worker: int, changes: dict[str, str]) -> None:
         """Settings that were changed while the node runs are the same at all workers. One that this
         worker cannot have is told of once, and the others are in force."""
-        changes = self._lasting()
         if not changes:
             return
         fields = {"op": "flow", "do": "take", "changes": changes}

@@ -163,6 +163,22 @@ async def test_settings_of_nodes_that_are_all_gone_are_dropped(cluster: Cluster)
         assert third.broker()[0] == {"rate.burst": "30ms"}, "node c has been there all the time"
 
 
+async def test_a_node_whose_lease_has_ended_is_there_nevertheless(cluster: Cluster) -> None:
+    """etcd was out of reach for so long, and another node starts before the lease is renewed."""
+    async with cluster.node("a") as a:
+        _, told = a.broker()
+        a.settings.changed({"rate.burst": "20ms", "memory.high": "60%"})
+        await until(said(told, 1))
+        cluster.store.delete(LIVE + "a")
+        async with cluster.node("b") as b:
+            _, other = b.broker()
+            b.settings.changed({"memory.high": "70%"})
+            await until(lambda: other.has() == {"rate.burst": "20ms"})
+            wanted = {"rate.burst": "20ms", "memory.high": "70%"}
+            await until(lambda: a.settings.kept.all() == b.settings.kept.all() == wanted)
+            assert told.told[-1].settings == {"memory.high": "70%"}
+
+
 async def test_what_etcd_did_not_take_is_said_and_kept_later(cluster: Cluster) -> None:
     async with cluster.node("a") as a:
         _, told = a.broker()

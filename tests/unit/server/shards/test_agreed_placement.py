@@ -148,10 +148,24 @@ async def test_settings_are_kept_as_long_as_a_node_is_there(nodes: Nodes) -> Non
     await again.agree(["/"])
     assert again.settings() == wanted
     nodes.store().delete("shards/1/live/a")
+    for one in (a, b, again):
+        one.close()
     alone = nodes.node("b-3")
     nodes.store().put("live/b-3", b"")
     await alone.agree(["/"])
     assert alone.settings() == {} and alone.vhosts() == {"/": 0, "one": 1}
+
+
+async def test_a_node_whose_lease_has_ended_is_there_nevertheless(nodes: Nodes) -> None:
+    """etcd was out of reach for so long, and another node starts before the lease is renewed."""
+    a = nodes.node("a")
+    await a.agree(["/"])
+    await a.keep_settings({"rate.burst": "20ms"})
+    b = nodes.node("b")
+    await b.agree(["/"])
+    assert b.settings() == {}
+    await await_settings(b, {"rate.burst": "20ms"})
+    assert a.settings() == b.settings()
 
 
 async def test_settings_are_told_when_etcd_is_back(nodes: Nodes) -> None:
