@@ -260,6 +260,23 @@ def test_sighup_reaches_every_worker(tmp_path: Path) -> None:
         assert _has_mark(own[1], 2 * 10**9) and not _knows(own[1], "app")
 
 
+def test_sighup_has_the_last_word_also_at_a_worker_that_begins_later(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text('memory_high = "1GB"\n')
+    with cores(tmp_path, "--memory", "--config", str(path)) as found:
+        own = [str(tmp_path / f"control-worker-{worker}.sock") for worker in found.workers]
+        changes = ("memory.high=3GB", "credit.watchdog=7s")
+        assert found.broker.flow("set", *changes).status == 0
+        path.write_text('memory_high = "2GB"\n')
+        found.parent.send_signal(signal.SIGHUP)
+        for one in own:
+            until(partial(_has_mark, one, 2 * 10**9), f"{one} has the new mark")
+        os.kill(found.workers[1], signal.SIGKILL)
+        until(partial(_has_ended_or_waits, found.workers[1]), "worker 1 has ended")
+        until(partial(_has_setting, own[1], "credit.watchdog", "7s"), "worker 1 is told again")
+        assert _has_mark(own[1], 2 * 10**9)
+
+
 def _has_mark(control: str, mark_bytes: int) -> bool:
     return ask(control, {"op": "status"})["memory_high_bytes"] == mark_bytes
 

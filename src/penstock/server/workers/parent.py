@@ -22,7 +22,7 @@ from penstock.broker.admin.answers import WorkerRow
 from penstock.broker.settings.settings import not_kept, refused_words
 from penstock.server.boot.log_lines import LineLog, log_of
 from penstock.server.boot.management_child import ManagementChild, is_management_wanted
-from penstock.server.boot.reload import in_force
+from penstock.server.boot.reload import in_force, settings_to_change
 from penstock.server.cluster.kept_settings import check_room
 from penstock.server.control.control_client import control_path
 from penstock.server.control.control_socket import ControlSocket
@@ -327,6 +327,8 @@ class Parent:
             self.log.warning(f"SIGHUP: {fault}; the settings of before stay in force")
             return
         # One that is started again meanwhile is as the others are.
+        for key, _ in settings_to_change(self.config, after)[0]:
+            self.changed.pop(key, None)
         self.config = in_force(self.config, after)
         for number, one in enumerate(self.workers):
             own = worker_config(after, number, self.placement, self.control_of(number))
