@@ -305,16 +305,20 @@ def test_a_user_made_while_a_worker_is_away_is_there_when_it_is_back(tmp_path: P
 
 def test_a_setting_that_a_worker_cannot_have_keeps_no_other_away(tmp_path: Path) -> None:
     log = tmp_path / "penstock.log"
-    with cores(tmp_path, "--memory", "--log-file", str(log)) as found:
+    with cores(tmp_path, "--data", str(tmp_path / "data"), "--log-file", str(log)) as found:
         found.broker.said(vhosts, "add", options=("tenant",))
-        said = found.broker.flow("set", "account.vhost.high:/=1MiB")
-        assert said.status == 2 and "not at worker 1 (there is no virtual host '/')" in said.error
-        assert found.broker.flow("set", "credit.watchdog=7s").status == 0
+        found.broker.said(vhosts, "add", options=("other",))
+        found.broker.said(vhosts, "add", options=("late",))
+        changes = ("account.vhost.high:late=1MiB", "account.vhost.high:tenant=1MiB")
+        assert found.broker.flow("set", *changes, "credit.watchdog=7s").status == 0
+        assert found.broker.said(vhosts, "delete", options=("late", "--yes")).status == 0
         os.kill(found.workers[1], signal.SIGKILL)
         until(partial(_has_ended_or_waits, found.workers[1]), "worker 1 has ended")
         own = str(tmp_path / "control-worker-1.sock")
         until(partial(_has_setting, own, "credit.watchdog", "7s"), "it has the other one")
-        assert log.read_text().count("account.vhost.high:/=1MiB: there is no virtual host '/'") == 1
+        assert _has_setting(own, "account.vhost.high:tenant", "1MiB/512KiB")
+        said = log.read_text()
+        assert said.count("account.vhost.high:late=1MiB: there is no virtual host 'late'") == 1
 
 
 def _has_setting(control: str, key: str, value: str) -> bool:

@@ -19,6 +19,7 @@ from penstock.server.workers.gather_records import (
     RecordPart,
     RecordSave,
 )
+from penstock.server.workers.gather_settings import SetSettings, SettingsOfAll
 from penstock.server.workers.gather_sums import closed, joined, most
 from penstock.server.workers.gather_views import (
     AccountsBySort,
@@ -57,8 +58,8 @@ WAYS: Final[dict[str, Way]] = {
     "flow edges": Listing("edges", sums=("matching", "total", "blocked")),
     "flow accounts": Either("queue", OfCauses(), AccountsBySort()),
     "flow alarms": Alarms(),
-    "flow settings": First(),
-    "flow set": AtAll(),
+    "flow settings": SettingsOfAll(),
+    "flow set": SetSettings(),
     "flow take": AtAll(),
     "flow top": Top(),
     "objects connections": Either("name", OfConnection(), Listing(ITEMS)),

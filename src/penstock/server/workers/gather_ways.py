@@ -209,18 +209,22 @@ class AtAll(Way):
 
     async def answer(self, everybody: Everybody, fields: Fields) -> Answer:
         async with everybody.changing:
-            answer = await self._change(everybody, fields)
+            answer = await self._change(everybody, self.questions(everybody, fields))
             if self.is_hashing:
                 await everybody.make_all_equal()
             return answer
 
-    async def _change(self, everybody: Everybody, fields: Fields) -> Row:
+    def questions(self, everybody: Everybody, fields: Fields) -> list[tuple[int, Fields]]:
+        """Which worker is asked what, the first one first."""
+        return [(worker, fields) for worker in range(everybody.count)]
+
+    async def _change(self, everybody: Everybody, questions: list[tuple[int, Fields]]) -> Row:
         workers = everybody.workers
-        answers = [await workers.ask(0, fields)]
-        others = range(1, everybody.count)
-        found = await asyncio.gather(*(_outcome(workers.ask(one, fields)) for one in others))
+        (first, fields), *others = questions
+        answers = [await workers.ask(first, fields)]
+        found = await asyncio.gather(*(_outcome(workers.ask(*one)) for one in others))
         faults: list[str] = []
-        for worker, one in zip(others, found, strict=True):
+        for (worker, _), one in zip(others, found, strict=True):
             if isinstance(one, OperatorError):
                 why = one.why if isinstance(one, WorkerGone) else str(one)
                 faults.append(f"worker {worker} ({why})")

@@ -34,6 +34,7 @@ from penstock.server.net.client_ports import ClientPorts
 from penstock.server.net.handover_messages import handover_pair, send_operator, turn_away
 from penstock.server.net.listener import raise_limit
 from penstock.server.workers.gather import Gather
+from penstock.server.workers.gather_settings import at_worker
 from penstock.server.workers.gather_ways import Answer, NotEverywhere
 from penstock.server.workers.pipe import Ready, Start, Told
 from penstock.server.workers.placement import Placement
@@ -275,9 +276,10 @@ class Parent:
     async def _set_again(self, worker: int, changes: dict[str, str]) -> None:
         """Settings that were changed while the node runs are the same at all workers. One that this
         worker cannot have is told of once, and the others are in force."""
-        if not changes:
+        own = at_worker(changes, worker, self.placement.worker_of)
+        if not own:
             return
-        fields = {"op": "flow", "do": "take", "changes": changes}
+        fields = {"op": "flow", "do": "take", "changes": own}
         try:
             refused = [str(one) for one in (await self.client.ask(worker, fields))["refused"]]
         except OperatorError as fault:
