@@ -79,6 +79,7 @@ LAYER_OF: Final = {
     "cluster/test_mirrors.py": LONG,
     "cluster/test_partitions.py": LONG,
     "cluster/test_refusals.py": LONG,
+    "cluster/test_settings.py": LONG,
     "cluster/test_shards.py": LONG,
     "cluster/test_shards_alone.py": LONG,
     "crash": DISK,
