@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from penstock.base.errors import OperatorError
 from penstock.demo.cluster_rig import ClusterRig
 from tests.cluster.load import await_true, load
 from tests.conformance.live import free_port
@@ -81,6 +82,39 @@ def test_leadership_moves_to_where_it_is_wanted_and_away_before_a_stop(rig: Clus
     for name in rig.nodes:
         status = rig.status(name)
         assert status is not None and status.words == "", status
+
+
+def test_leadership_is_not_given_to_a_node_that_is_away_or_stands_still(rig: ClusterRig) -> None:
+    """Nobody has a pause for it: the leader goes on in its epoch."""
+    leader = rig.await_serving()
+    away, third = (name for name in rig.nodes if name != leader)
+    rig.await_whole()
+    before = rig.status(leader)
+    assert before is not None
+    rig.pause(away)
+    time.sleep(4)
+    # After five seconds its link is given up.
+    words = f"nothing was heard of node '{away}' for|node '{away}' is not there"
+    with pytest.raises(OperatorError, match=words):
+        rig.ask(leader, {"op": "cluster_move", "name": away})
+    rig.resume(away)
+    rig.kill(away)
+    await_true(lambda: is_away(rig, leader, away), f"node {away} is away")
+    assert f"node '{away}' is not there" in penstock(rig, third, "move", away).stderr
+    with pytest.raises(OperatorError, match=f"node '{away}' is not there"):
+        rig.ask(leader, {"op": "cluster_move", "name": away})
+    assert "voters are online, and a majority" in penstock(rig, leader, "drain", third).stderr
+    after = rig.status(leader)
+    assert after is not None and (after.leader, after.epoch) == (leader, before.epoch)
+    rig.start(away)
+    rig.await_whole()
+
+
+def is_away(rig: ClusterRig, asked: str, name: str) -> bool:
+    answer = rig.status(asked)
+    return answer is not None and any(
+        one.name == name and not one.is_online for one in answer.nodes
+    )
 
 
 def test_any_node_is_asked_and_the_leader_answers(rig: ClusterRig) -> None:

@@ -16,7 +16,15 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.cluster_answers import ClusterAnswer, moves_of
 from penstock.cli.asking import FORM, TABLE, RunningBroker
-from penstock.cli.cluster_moves import cluster_status, hand_over, meant, of_shard
+from penstock.cli.cluster_moves import (
+    await_rest,
+    by_leaders,
+    cluster_status,
+    hand_over,
+    meant,
+    need_online,
+    of_shard,
+)
 from penstock.cli.cluster_options import INSTALL
 from penstock.cli.cluster_status import LEADER_S, show_shards, show_status, with_leaders
 from penstock.cli.numbers import NumberRange
@@ -126,6 +134,7 @@ def move(node: str, path: str, shard: int | None, vhost: str) -> None:
     names = [one.name for one in answer.nodes]
     if node not in names:
         raise OperatorError(f"there is no node '{node}'; there are {', '.join(names)}")
+    need_online(by_leaders(path), node)
     for number in meant(answer, shard, vhost):
         leader = hand_over(path, node, number=number)
         click.echo(f"node {leader} leads{of_shard(number)}")
@@ -172,14 +181,16 @@ def drain(node: str, path: str) -> None:
                 f"without node '{node}' {len(left)} of {len(answer.voters)} voters{at} are online, "
                 f"and a majority is {answer.majority}: start another one first"
             )
+    whole = await_rest(path, node)
     if whole.shards:
         # Of a cluster that has just begun, too: it is given no leader while it waits for its end.
         ask(path, {"op": "cluster_keep"})
     for answer in whole.shards or [whole]:
         number = answer.shard if whole.shards else None
-        if answer.leader in ("", node):
+        if answer.leader == node:
             leader = hand_over(path, away=node, number=number)
             click.echo(f"node {leader} leads{of_shard(number)}")
+    await_rest(path, node)
     click.echo(f"node {node} may be stopped")
 
 

@@ -11,6 +11,8 @@ from penstock.replication.views import AWAY, COPY, DISK, LINK, FollowerView, Fol
 
 FRAME_BYTES = 1_048_576
 """Bytes of entries in one frame; one entry goes whatever its size."""
+HEARD_BEATS = 6
+"""Signs of life in whose time a follower has to be heard that is to lead next."""
 
 
 class Progress:
@@ -406,6 +408,18 @@ class Leading:
                 found.append(FollowerWait(name, DISK if is_disk else LINK, ms))
         order = {DISK: 0, LINK: 0, COPY: 1, AWAY: 2}
         return tuple(sorted(found, key=lambda one: (order[one.cause], one.ms, one.name)))
+
+    def able(self, now_ms: int) -> list[str]:
+        """Voters besides this one that have all of a directory and were heard just now."""
+        since_ms = now_ms - HEARD_BEATS * self.timing.heartbeat_ms
+        return [
+            name
+            for name, one in self.progress.items()
+            if name in self.config.voters
+            and one.session
+            and one.is_whole
+            and one.heard_ms >= since_ms
+        ]
 
     def has_successor(self, prefer: str) -> bool:
         """Whether who should lead next has the whole log: `prefer` where it can, anybody for "".

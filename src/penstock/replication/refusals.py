@@ -73,6 +73,34 @@ def not_leading(name: str, leader: str) -> str:
     return f"{name} does not lead{there}"
 
 
+def of_moving(name: str, leading: Leading, now_ms: int) -> str:
+    """Why `name` cannot lead next, "" when it can; name: "" for any other than the leader.
+
+    A leader that gave up for one that cannot would lead again itself, or a third one would, and
+    clients would have had a pause for nothing.
+    """
+    able = leading.able(now_ms)
+    if name in able or (not name and able):
+        return ""
+    if not name:
+        return (
+            "no other node has everything: wait until `penstock cluster status` says that one is "
+            "whole"
+        )
+    one = leading.progress.get(name)
+    if one is None or not leading.is_linked(name):
+        return f"node '{name}' is not there: start it first, or choose another one"
+    if name in leading.config.voters and one.session and one.is_whole:
+        return (
+            f"nothing was heard of node '{name}' for {now_ms - one.heard_ms} ms: look at it, or "
+            "choose another one"
+        )
+    return (
+        f"node '{name}' has not everything yet: wait until `penstock cluster status` says that it "
+        "is whole"
+    )
+
+
 def of_forgetting(
     name: str, leader: str, leading: Leading, is_linked: Callable[[str], bool]
 ) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow, moves_of
-from penstock.cli.cluster_moves import meant
+from penstock.cli.cluster_moves import meant, need_online, rest_fault
 
 
 def row(name: str, is_leader: bool, is_good: bool) -> NodeRow:
@@ -64,3 +64,24 @@ def test_the_shards_that_are_meant() -> None:
         meant(whole, None, "two")
     with pytest.raises(OperatorError, match=r"--shard 2: must be 0\.\.1"):
         meant(whole, 2, "")
+
+
+def test_a_node_may_stop_when_the_others_are_a_majority_that_has_everything() -> None:
+    whole = shard(0, "a")
+    assert rest_fault(whole, "b") == ""
+    whole = shard(0, "a", good="ab")
+    assert rest_fault(whole, "c") == ""
+    assert "without node 'b' 1 of 3 voters have everything" in rest_fault(whole, "b")
+    assert "no node leads now" in rest_fault(shard(0, ""), "b")
+    whole = shard(0, "a")
+    whole.shards = [shard(0, "a"), shard(1, "a", good="ac")]
+    assert "1 of 3 voters of shard 1 have everything" in rest_fault(whole, "c")
+    whole.missing = ["shard 1: it has ended"]
+    assert rest_fault(whole, "b") == "shard 1: it has ended"
+
+
+def test_leadership_is_given_to_nodes_that_are_there() -> None:
+    whole = shard(0, "a", good="ab")
+    need_online(whole, "b")
+    with pytest.raises(OperatorError, match="node 'c' is not there: start it first"):
+        need_online(whole, "c")

@@ -5,8 +5,10 @@ import pytest
 from penstock.replication.actions import Drop, Persist, Refuse, Send, Swap
 from penstock.replication.config import LED, ClusterConfig
 from penstock.replication.frames import PROTOCOL, Hello, Refused
+from penstock.replication.leading import Progress
 from penstock.replication.member import LEARNER, REFUSED, Member
 from penstock.replication.positions import NOWHERE
+from penstock.replication.refusals import of_moving
 from penstock.replication.state import MemberState, Origin
 from penstock.replication.timing import Bounds, Timing
 from penstock.simulation.machine.dice import Dice
@@ -96,3 +98,22 @@ def test_commands_for_the_leader_are_refused_elsewhere() -> None:
     one.config_seen(CONFIG, 9, 1001)
     assert one.forget("a", 1002) == "b does not lead; ask a"
     assert one.resign("", 1002) == "b does not lead; ask a"
+
+
+def test_leadership_is_given_to_one_that_has_everything_and_is_heard() -> None:
+    one = member("a", MemberState("c1", "a1"))
+    one.config_seen(CONFIG, 9, 1000)
+    leading = one.begin_leading(CONFIG)
+    leading.is_linked = frozenset().__contains__
+    assert "node 'b' is not there: start it first" in of_moving("b", leading, 1000)
+    assert "no other node has everything" in of_moving("", leading, 1000)
+    leading.is_linked = frozenset({"b", "d"}).__contains__
+    follower = leading.progress.setdefault("b", Progress(1000))
+    assert "node 'b' has not everything yet" in of_moving("b", leading, 1000)
+    follower.session, follower.is_whole = 1, True
+    assert of_moving("b", leading, 1000) == of_moving("", leading, 1000) == ""
+    learner = leading.progress.setdefault("d", Progress(1000))
+    learner.session, learner.is_whole = 1, True
+    assert "node 'd' has not everything yet" in of_moving("d", leading, 1000)
+    assert "nothing was heard of node 'b' for 9000 ms" in of_moving("b", leading, 10_000)
+    assert "no other node has everything" in of_moving("", leading, 10_000)

@@ -41,6 +41,7 @@ class ClusterAnswer(Struct, omit_defaults=True):
     forwarded: clients whose bytes this node carries to the leader. quorum_critical: nodes that may
     not be stopped now (node-is-quorum-critical). is_mirrored: there are mirrored queues. shards: of
     nodes with several workers, each with its number and virtual hosts; the rest is the first one's.
+    missing: which shards' members of this node say nothing, and why.
     """
 
     version: str
@@ -69,6 +70,7 @@ class ClusterAnswer(Struct, omit_defaults=True):
     shard: int = 0
     vhosts: list[str] = []
     shards: list["ClusterAnswer"] = []
+    missing: list[str] = []
 
 
 def moves_of(shards: list[ClusterAnswer]) -> list[tuple[int, str]]:

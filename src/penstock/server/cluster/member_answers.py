@@ -9,6 +9,7 @@ from penstock import __version__
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow
+from penstock.replication import refusals
 from penstock.replication.config import ELECTING, majority
 from penstock.server.cluster.coordinator import MEMBERS
 from penstock.server.cluster.member import MemberNode, now_ms
@@ -157,16 +158,19 @@ class MemberAnswers:
         return good if voters and len(good) <= majority(len(voters)) else []
 
     def _resign(self, name: str) -> str:
-        """Hand leadership over, to `name` if it is given and as far along as the others."""
+        """Hand leadership over, to `name` if it is given, and only to one that can lead."""
         node = self.node
         if name and name not in node.members:
             return f"there is no node '{name}'; there are {', '.join(sorted(node.members))}"
         if name == node.me.name:
             return f"node '{name}' leads already"
-        if not name:
+        leading = node.member.leading
+        if leading is not None:
+            if words := refusals.of_moving(name, leading, now_ms()):
+                return words
             # Among equals the one that is named leads; without a name it might be this one again.
-            whole = [one for one in node.member.view(now_ms()).followers if one.is_whole]
-            name = max(whole, key=lambda one: one.persisted_seq).name if whole else ""
+            able = leading.able(now_ms())
+            name = name or max(able, key=lambda one: leading.progress[one].persisted_seq)
         return node.command(node.member.resign(name, now_ms()))
 
     def _forget(self, name: str) -> str:
