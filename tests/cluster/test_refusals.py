@@ -69,6 +69,30 @@ def test_a_directory_of_another_node(rig: ClusterRig, stopped: str) -> None:
     }
 
 
+def test_a_copy_of_a_nodes_directory_under_another_name(rig: ClusterRig, folder: Path) -> None:
+    """It would be forgotten together with the node that it was copied from, or after a renaming be
+    none of those that vote."""
+    node = next(one for one in rig.nodes if rig.nodes[one].process is not None)
+    data = folder / "twin"
+    shutil.copytree(rig.nodes[node].data, data)
+    command = [*elsewhere(rig.command(node), str(data)), "--name", "e"]
+    if rig.is_safe:
+        command += certificate_of(rig, "e")
+    said = refused(command)
+    assert f"is that of node '{node}', or a copy of it: start it with --name {node}" in said
+
+
+def certificate_of(rig: ClusterRig, name: str) -> list[str]:
+    """Made by the rig's authority; the options that name it."""
+    place = rig.folder / "certificates"
+    penstock = [sys.executable, "-m", "penstock.cli.main"]
+    subprocess.run([*penstock, "cluster", "certificates", str(place), name], check=True)
+    return [
+        *("--cluster-cert", str(place / f"{name}.pem")),
+        *("--cluster-key", str(place / f"{name}.key")),
+    ]
+
+
 def test_a_member_whose_cluster_etcd_does_not_know(rig: ClusterRig, stopped: str) -> None:
     before = files(rig.nodes[stopped].data)
     said = refused([*rig.command(stopped), "--cluster", "elsewhere"])
@@ -94,11 +118,7 @@ def test_a_single_brokers_directory_does_not_join(rig: ClusterRig, folder: Path)
     command = [*elsewhere(rig.command("a"), str(data)), "--name", "d"]
     if rig.is_safe:
         assert "is the certificate of node 'a'" in refused(command)
-        place = rig.folder / "certificates"
-        penstock = [sys.executable, "-m", "penstock.cli.main"]
-        subprocess.run([*penstock, "cluster", "certificates", str(place), "d"], check=True)
-        for option, ending in (("cert", "pem"), ("key", "key")):
-            command += [f"--cluster-{option}", str(place / f"d.{ending}")]
+        command += certificate_of(rig, "d")
     assert "single node's data" in refused(command)
     after = files(data)
     # Who has looked into it holds the lock, and SQLite has files of its own beside the catalogue.
@@ -131,3 +151,22 @@ def test_a_node_whose_etcd_has_an_old_cluster_says_whom_it_waits_for(folder: Pat
         until(lambda: said in old.nodes["b"].log.read_text(), "the warning of node b")
     finally:
         old.close()
+
+
+def test_a_directory_of_another_cluster_whose_nodes_are_called_the_same(folder: Path) -> None:
+    """It is not told to have the other cluster's node forgotten, which has done nothing."""
+    one = ClusterRig(folder / "one", ("a",), port=free_port)
+    two = ClusterRig(folder / "two", ("a",), port=free_port)
+    try:
+        for rig in (one, two):
+            rig.start_etcd()
+            rig.start("a")
+            rig.await_serving()
+            assert rig.stop("a") == 0
+        command = one.command("a")
+        command[command.index("--coordinator") + 1] = two.endpoint
+        said = refused(command)
+        assert "this directory belongs to cluster" in said and "forget" not in said, said
+    finally:
+        one.close()
+        two.close()

@@ -3,10 +3,12 @@
 Pure: both sides of a connection ask here what is wrong with the other.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.base.limits import CLUSTER_CLOCK_MS
+from penstock.replication.config import ClusterConfig
 from penstock.server.cluster.link_frames import FORWARDED, PROTOCOL, Hello, Welcome
 
 _MS_PER_S: Final = 1000
@@ -21,6 +23,35 @@ class Self:
     name: str
     identity: str
     boot_id: str
+
+
+def directory_fault(me: Self, known: Mapping[str, str], config: ClusterConfig | None) -> str:
+    """Why this member's directory may not be the one of its name, "" if it may.
+
+    known: identities by name, as members have said them to etcd; config: None before there is a
+    cluster.
+    """
+    voters = {} if config is None else config.voters
+    if config is not None and me.cluster_id not in ("", config.cluster_id):
+        # Refused as one of another cluster: who is called so in this one has nothing to do with it.
+        return ""
+    mine = known.get(me.name)
+    # One that was forgotten by force has left its row, and its name is free.
+    is_free = config is not None and mine in config.forgotten
+    if mine is not None and mine != me.identity and not is_free:
+        return (
+            f"node '{me.name}' of this cluster has a data directory with the identity {mine}, and "
+            f"this one has {me.identity}: it was emptied, or is another node's. Nothing was "
+            "changed; give --data of the right one, or run `penstock cluster forget "
+            f"{me.name}` on another node, and start again"
+        )
+    for name, identity in sorted({**known, **voters}.items()):
+        if name != me.name and identity == me.identity:
+            return (
+                f"this data directory is that of node '{name}', or a copy of it: start it with "
+                f"--name {name}, or give node '{me.name}' an empty one, and it is copied anew"
+            )
+    return ""
 
 
 def hello_fault(

@@ -50,7 +50,7 @@ from penstock.replication.member import LEARNER, Member
 from penstock.replication.positions import Position
 from penstock.replication.seen import decode_runs, encode_runs
 from penstock.server.boot.log_lines import LineLog
-from penstock.server.cluster.admission import Self
+from penstock.server.cluster.admission import Self, directory_fault
 from penstock.server.cluster.broker_child import BrokerChild
 from penstock.server.cluster.commit_watch import CommitWatch
 from penstock.server.cluster.coordinator import (
@@ -740,16 +740,12 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         self.view = view
         self.members = read_members(view)
         known = {name: row.identity for name, row in self.members.items()}
-        mine = known.get(self.me.name)
         try:
             config = None if view.config is None else read_config(view.config.value)
         except OperatorError as error:
             self._end(error)
             return
-        # One that was forgotten by force has left its row, and its name is free.
-        is_free = config is not None and mine in config.forgotten
-        if mine is not None and mine != self.me.identity and not is_free:
-            words = foreign_words(self.me.name, mine, self.me.identity)
+        if words := directory_fault(self.me, known, config):
             self._end(OperatorError(words), is_final=True)
             return
         other = view.live.get(self.me.name, b"").decode(errors="replace")
@@ -835,12 +831,3 @@ class MemberNode(LinkEvents, ChildEvents, DiskEvents, CoordinatorEvents):
         if words != self.role_said:
             self.role_said = words
             self.on_role(words)
-
-
-def foreign_words(name: str, known: str, own: str) -> str:
-    """An emptied or a foreign directory under a name that is known."""
-    return (
-        f"node '{name}' of this cluster has a data directory with the identity {known}, and this "
-        f"one has {own}: it was emptied, or is another node's. Nothing was changed; give --data of "
-        f"the right one, or run `penstock cluster forget {name}` on another node, and start again"
-    )

@@ -7,7 +7,14 @@ import pytest
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.server.cluster.admission import Self, clock_fault, hello_fault, welcome_fault
+from penstock.replication.config import LED, ClusterConfig
+from penstock.server.cluster.admission import (
+    Self,
+    clock_fault,
+    directory_fault,
+    hello_fault,
+    welcome_fault,
+)
 from penstock.server.cluster.link_frames import FORWARD, HANDOVER, PROTOCOL, Hello, Welcome
 from penstock.server.cluster.settings import member_settings
 
@@ -120,3 +127,20 @@ def test_each_shard_has_a_port_keys_and_a_name_of_its_own() -> None:
         first.of_shard(1)
     free = member_settings(replace(config, cluster_listen="127.0.0.1:0", cluster_advertise=""))
     assert (free.of_shard(1).port, free.of_shard(1).advertised) == (0, "")
+
+
+def test_a_directory_is_the_one_that_etcd_knows_under_its_name() -> None:
+    config = ClusterConfig("id-1", 3, LED, "b", {"b": "identity-b", "a": "identity-a"})
+    known = {"a": "identity-a", "b": "identity-b"}
+    assert directory_fault(ME, {}, None) == directory_fault(ME, known, config) == ""
+    emptied = replace(ME, cluster_id="", identity="identity-e")
+    assert "run `penstock cluster forget a` on another" in directory_fault(emptied, known, config)
+    forgotten = msgspec.structs.replace(config, forgotten={"identity-a": "a"})
+    assert directory_fault(emptied, known, forgotten) == "", "its name is free"
+    for name in ("a", "d"):
+        copied = replace(ME, name=name, identity="identity-b")
+        assert "is that of node 'b'" in directory_fault(copied, {"b": "identity-b"}, config)
+        assert "is that of node 'b'" in directory_fault(copied, {}, config), "b has no row"
+    # Another cluster's: what it says of itself is refused, and nobody is to be forgotten here.
+    elsewhere = replace(ME, cluster_id="id-2", identity="identity-e")
+    assert directory_fault(elsewhere, known, config) == ""
