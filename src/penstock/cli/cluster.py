@@ -32,7 +32,6 @@ from penstock.cli.prompts import confirmed
 from penstock.cli.tables import columns, console, show, table
 from penstock.server.cluster.member_files import leave
 from penstock.server.control.control_client import ask, find_cluster, find_control
-from penstock.server.disk.data_directory import CLUSTER, WORKERS
 
 DAYS_MAX: Final = 3650
 _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -267,12 +266,10 @@ def certificates(directory: Path, names: tuple[str, ...], days: int) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 def leave_cluster(directory: Path) -> None:
     """Make DIRECTORY, of a node that is stopped, a single broker's: the way out of a cluster."""
-    others = [path.parent for path in sorted((directory / WORKERS).glob(f"*/{CLUSTER}"))]
-    for one in (directory, *others):
-        leave(one)
-    if others:
+    workers = leave(directory)
+    if workers > 1:
         click.echo(
-            f"{directory} belongs to no cluster now: penstock serve --cores {len(others) + 1} "
+            f"{directory} belongs to no cluster now: penstock serve --cores {workers} "
             f"--data {directory}"
         )
     else:

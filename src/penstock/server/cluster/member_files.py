@@ -1,16 +1,18 @@
 """What a member remembers in DIR/cluster besides its position: one small file, written whole."""
 
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from penstock.base.errors import OperatorError
+from penstock.replication.operations import OperationFault
 from penstock.replication.state import MemberState
 from penstock.server.cluster.applier import replay
 from penstock.server.cluster.position import PositionFile
-from penstock.server.disk.data_directory import DataDirectory
+from penstock.server.disk.data_directory import WORKERS, DataDirectory
 from penstock.server.disk.whole_file import write_whole
 
 FOLDER: Final = "cluster"
@@ -58,25 +60,45 @@ def single_fault(directory: Path) -> str:
     )
 
 
-def leave(directory: Path) -> None:
-    """Make a node's directory a single broker's. The node is stopped. Raises: OperatorError."""
-    state = read_state(directory)
-    if state is None:
+def leave(directory: Path) -> int:
+    """Make a node's directory a single broker's, and those of its other workers with it; how many
+    workers it has. The node is stopped. None of them is changed while something is wrong with one,
+    and what was ended in the middle can be done again. Raises: OperatorError."""
+    others = sorted((directory / WORKERS).glob("*/"))
+    left = [one for one in others if (one / FOLDER).exists()]
+    if read_state(directory) is None and not left:
         raise OperatorError(f"{directory} belongs to no cluster")
-    held = DataDirectory(directory, "leave")
+    found = [one for one in (*left, directory) if read_state(one) is not None]
+    with ExitStack() as held:
+        for one in found:
+            lock = DataDirectory(one, "leave")
+            held.callback(lock.close)
+            _finish(one)
+        # The first one last: as long as it belongs to the cluster no broker starts on it.
+        for one in found:
+            try:
+                shutil.rmtree(one / FOLDER)
+            except OSError as fault:
+                raise OperatorError(f"{one} cannot be changed: {fault.strerror}") from fault
+    return len(others) + 1
+
+
+def _finish(directory: Path) -> None:
+    """What its journal has is in its files, and it is no half copy. Raises: OperatorError."""
     position = PositionFile(directory)
     try:
         stored = replay(directory, position)
-        if not state.is_whole or stored is None or not stored.is_whole:
+        state = read_state(directory)
+        if state is None or not state.is_whole or stored is None or not stored.is_whole:
             raise OperatorError(
                 f"{directory} is half a copy of its leader's directory: take another node's"
             )
-        shutil.rmtree(directory / FOLDER)
     except OSError as fault:
         raise OperatorError(f"{directory} cannot be changed: {fault.strerror}") from fault
+    except OperationFault as fault:
+        raise OperatorError(f"{directory} cannot leave the cluster: {fault}") from fault
     finally:
         position.close()
-        held.close()
 
 
 def has_data(directory: Path, state: MemberState | None) -> bool:
