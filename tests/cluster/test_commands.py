@@ -71,7 +71,7 @@ def test_leadership_moves_to_where_it_is_wanted_and_away_before_a_stop(rig: Clus
     other, third = (name for name in rig.nodes if name != leader)
     assert f"node {other} leads" in good(rig, leader, "move", other)
     # At once, as an operator does in a hurry: nobody has to be whole, or to serve, meanwhile.
-    for word in ("move", "forget"):
+    for word in ("move", "forget", "drain"):
         assert "there is no node 'x'" in penstock(rig, other, word, "x").stderr
     said = good(rig, third, "drain", other)
     assert f"node {other} may be stopped" in said and f"node {other} leads" not in said

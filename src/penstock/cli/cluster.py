@@ -22,6 +22,7 @@ from penstock.cli.cluster_moves import (
     cluster_status,
     hand_over,
     meant,
+    need_known,
     need_online,
     of_shard,
 )
@@ -130,9 +131,7 @@ def move(node: str, path: str, shard: int | None, vhost: str) -> None:
     Clients connect again, within a second or so.
     """
     answer = cluster_status(path)
-    names = [one.name for one in answer.nodes]
-    if node not in names:
-        raise OperatorError(f"there is no node '{node}'; there are {', '.join(names)}")
+    need_known(answer, node)
     need_online(by_leaders(path), node)
     for number in meant(answer, shard, vhost):
         leader = hand_over(path, node, number=number)
@@ -172,6 +171,7 @@ def rebalance(path: str) -> None:
 def drain(node: str, path: str) -> None:
     """Prepare NODE for a stop: it leads no more, and others go on without it."""
     whole = cluster_status(path)
+    need_known(whole, node)
     for answer in whole.shards or [whole]:
         left = [one for one in answer.nodes if one.is_voter and one.is_online and one.name != node]
         if len(left) < answer.majority:

@@ -101,6 +101,13 @@ def hand_over(path: str, to: str = "", away: str = "", number: int | None = None
     )
 
 
+def need_known(answer: ClusterAnswer, name: str) -> None:
+    """Raises: OperatorError for a node that there is not."""
+    names = [one.name for one in answer.nodes]
+    if name not in names:
+        raise OperatorError(f"there is no node '{name}'; there are {', '.join(names)}")
+
+
 def need_online(answer: ClusterAnswer, name: str) -> None:
     """Raises: OperatorError for a node that no leadership can be given to."""
     for one in answer.shards or [answer]:

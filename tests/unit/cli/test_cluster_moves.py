@@ -4,7 +4,7 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow, moves_of
-from penstock.cli.cluster_moves import meant, need_online, rest_fault
+from penstock.cli.cluster_moves import meant, need_known, need_online, rest_fault
 
 
 def row(name: str, is_leader: bool, is_good: bool) -> NodeRow:
@@ -82,6 +82,9 @@ def test_a_node_may_stop_when_the_others_are_a_majority_that_has_everything() ->
 
 def test_leadership_is_given_to_nodes_that_are_there() -> None:
     whole = shard(0, "a", good="ab")
+    need_known(whole, "b")
+    with pytest.raises(OperatorError, match="there is no node 'x'; there are a, b, c"):
+        need_known(whole, "x")
     need_online(whole, "b")
     with pytest.raises(OperatorError, match="node 'c' is not there: start it first"):
         need_online(whole, "c")
