@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+from urllib.error import HTTPError
 
 import pika
 import psutil
@@ -355,6 +356,32 @@ def test_http_and_pages_are_of_all_shards(shards: ClusterRig) -> None:
     with connected(shards, "a", "one") as connection:
         assert not {row["name"] for row in json.loads(http("api/queues"))} & {"seen"}
         assert connection.is_open
+
+
+def is_critical() -> bool:
+    """By the health check that rolling upgrades and Kubernetes ask."""
+    try:
+        http("api/health/checks/node-is-quorum-critical")
+    except HTTPError as error:
+        return error.code == 503
+    return False
+
+
+def test_one_shard_that_may_lose_no_node_makes_the_cluster_critical(shards: ClusterRig) -> None:
+    _, second = spread(shards)
+    until(serves_http, "node c serves HTTP")
+    await_true(lambda: not is_critical(), "every shard may lose one")
+    other = next(name for name in shards.nodes if name not in (second, "c"))
+    member = shards.members(other)[1]
+    member.suspend()
+    try:
+        await_true(is_critical, "shard 1 has two of three")
+        said = good(shards, "c", "status")
+        assert said.count("node-is-quorum-critical") == 1, said
+    finally:
+        member.resume()
+    shards.await_shards()
+    await_true(lambda: not is_critical(), "it has three again")
 
 
 def test_a_member_that_is_killed_is_started_again(shards: ClusterRig) -> None:

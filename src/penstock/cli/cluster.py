@@ -27,7 +27,7 @@ from penstock.cli.cluster_moves import (
     of_shard,
 )
 from penstock.cli.cluster_options import INSTALL
-from penstock.cli.cluster_status import LEADER_S, show_shards, show_status, with_leaders
+from penstock.cli.cluster_status import LEADER_S, of_leader, show_shards, show_status, with_leaders
 from penstock.cli.numbers import NumberRange
 from penstock.cli.prompts import confirmed
 from penstock.cli.tables import columns, console, show, table
@@ -77,7 +77,8 @@ def of_node(command: Callable[..., None]) -> Callable[..., None]:
 def status(path: str, form: str) -> None:
     """Nodes, who leads, how far each is, and whether etcd answers.
 
-    All but the nodes' rows is as the node that is asked has it; how far each is the leader says.
+    How far each node is, and which may not be stopped, the leader says; the rest is as the node
+    that is asked has it.
     Exit status: 0 a node leads, 3 none does.
     """
     broker = RunningBroker(path, form)
@@ -91,7 +92,7 @@ def status(path: str, form: str) -> None:
         # When it is being replaced, or stands still, what this node knows has to do.
         with suppress(OperatorError):
             request: dict[str, object] = {"op": "cluster_status", "at_leader": True}
-            found |= {"nodes": broker.ask(request, LEADER_S)["nodes"]}
+            found |= of_leader(broker.ask(request, LEADER_S))
             answer = msgspec.convert(found, ClusterAnswer)
             is_leaders = True
     if form != TABLE:

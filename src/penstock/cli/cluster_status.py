@@ -70,16 +70,19 @@ def _status_row(answer: ClusterAnswer, one: NodeRow, is_leaders: bool) -> tuple[
 
 def with_leaders(broker: RunningBroker, found: dict[str, Any]) -> dict[str, Any]:
     """`found` with how far each node is in each shard by the word of who leads it."""
-    told: dict[int, Any] = {}
+    told: dict[int, dict[str, Any]] = {}
     with suppress(OperatorError):
         asked = broker.ask({"op": "cluster_status", "at_leader": True}, LEADER_S * 2)
         for one in msgspec.convert(asked["shards"], list[dict[str, Any]]):
             if one["node"] == one["leader"]:
-                told[one.get("shard", 0)] = one["nodes"]
-    shards = [
-        {**one, "nodes": told.get(one.get("shard", 0), one["nodes"])} for one in found["shards"]
-    ]
-    return {**found, "nodes": shards[0]["nodes"], "shards": shards}
+                told[one.get("shard", 0)] = of_leader(one)
+    shards = [{**one, **told.get(one.get("shard", 0), {})} for one in found["shards"]]
+    return {**found, **of_leader(shards[0]), "shards": shards}
+
+
+def of_leader(answer: dict[str, Any]) -> dict[str, Any]:
+    """What the leader alone knows: how far each node is, and so which may not be stopped."""
+    return {name: answer[name] for name in ("nodes", "quorum_critical")}
 
 
 def show_shards(answer: ClusterAnswer) -> None:

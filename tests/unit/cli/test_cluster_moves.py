@@ -4,7 +4,9 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow, moves_of
+from penstock.cli.asking import RunningBroker
 from penstock.cli.cluster_moves import meant, need_known, need_online, rest_fault
+from penstock.cli.cluster_status import with_leaders
 
 
 def row(name: str, is_leader: bool, is_good: bool) -> NodeRow:
@@ -88,3 +90,30 @@ def test_leadership_is_given_to_nodes_that_are_there() -> None:
     need_online(whole, "b")
     with pytest.raises(OperatorError, match="node 'c' is not there: start it first"):
         need_online(whole, "c")
+
+
+class OneThatAnswers(RunningBroker):
+    """A node that asks the leaders."""
+
+    def __init__(self, answer: dict[str, object]) -> None:
+        super().__init__("", "table")
+        self.answer = answer
+
+    def ask(self, request: dict[str, object], timeout_s: float = 60.0) -> dict[str, object]:
+        assert request == {"op": "cluster_status", "at_leader": True}
+        return self.answer
+
+
+def test_who_may_not_be_stopped_the_leader_of_each_shard_says() -> None:
+    """Elsewhere who is online has to do, and one that is being copied is."""
+    seen: list[dict[str, object]] = [
+        {"shard": number, "nodes": [], "quorum_critical": []} for number in (0, 1)
+    ]
+    told = [
+        {"shard": 0, "node": "b", "leader": "b", "nodes": ["rows"], "quorum_critical": ["a", "b"]},
+        {"shard": 1, "node": "a", "leader": "b", "nodes": ["no"], "quorum_critical": ["no"]},
+    ]
+    found = with_leaders(OneThatAnswers({"shards": told}), {**seen[0], "shards": seen})
+    assert found["quorum_critical"] == found["shards"][0]["quorum_critical"] == ["a", "b"]
+    assert found["nodes"] == found["shards"][0]["nodes"] == ["rows"]
+    assert found["shards"][1] == seen[1], "it was not the leader who answered"

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from penstock.base.errors import OperatorError
 from penstock.explain.kinds import WHY_KINDS
+from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request
 from penstock.management.requests import Call, Handler, json
 
@@ -37,14 +38,19 @@ async def cluster(call: Call) -> Response:
     """What `penstock cluster status` shows, as the leader sees it; as this node does while none
     leads. Without a cluster there are no nodes."""
     call.visitor.need_monitor()
+    return json(await cluster_answer(call))
+
+
+async def cluster_answer(call: Call) -> Row:
+    """A cluster as its leaders see it. Raises: OperatorError."""
     member = call.services.cluster
     if member is None:
-        return json({"cluster": "", "nodes": []})
+        return {"cluster": "", "nodes": []}
     request = {"op": "cluster_status"}
     try:
-        return json(await member.ask(request | {"at_leader": True}))
+        return await member.ask(request | {"at_leader": True})
     except OperatorError:
-        return json(await member.ask(request))
+        return await member.ask(request)
 
 
 async def why(call: Call) -> Response:

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from penstock.management.broker_link import Row
 from penstock.management.errors import bad_request
 from penstock.management.requests import Call, Handler, json
+from penstock.management.resources.flow import cluster_answer
 from penstock.management.resources.queues import need_vhost
 
 NUMBER_DIGITS: Final = 15
@@ -68,16 +69,17 @@ async def mirror_sync_critical(call: Call) -> Response:
 
 
 async def quorum_critical(call: Call) -> Response:
-    """Whether nothing could be confirmed if this node went."""
-    others = (await _node(call))["cluster"]["others"]
-    if not others:
+    """Whether nothing could be confirmed if one more node went. With shards, of any of them. The
+    leader says so, who alone knows what the others have."""
+    found = await cluster_answer(call)
+    if len(found["nodes"]) <= 1:
         return json({"status": "ok", "reason": "single node cluster"})
-    online = sum(1 for one in others if one["is_online"])
-    if 2 * online > len(others) + 1:
+    critical = {name for one in found.get("shards") or [found] for name in one["quorum_critical"]}
+    if not critical:
         return verdict("")
     return verdict(
         "There are quorum queues that would lose their quorum if the target node is shut down",
-        online=[one["name"] for one in others if one["is_online"]],
+        online=sorted(critical),
     )
 
 
