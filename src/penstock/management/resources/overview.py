@@ -288,7 +288,8 @@ async def auth(_call: Call) -> Response:
 
 
 async def rebalance(call: Call) -> Response:
-    """Leaders of queues are all on one node."""
+    """Changes nothing. One node leads all queues; leaders of shards are spread by `penstock cluster
+    rebalance`."""
     call.visitor.need_administrator()
     return gone()
 
