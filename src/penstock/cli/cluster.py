@@ -32,7 +32,7 @@ from penstock.cli.numbers import NumberRange
 from penstock.cli.prompts import confirmed
 from penstock.cli.tables import columns, console, show, table
 from penstock.server.cluster.member_files import leave
-from penstock.server.control.control_client import ask, find_cluster, find_control
+from penstock.server.control.control_client import UNKNOWN, ask, find_cluster, find_control
 
 DAYS_MAX: Final = 3650
 _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -62,7 +62,7 @@ def of_node(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, path=path, **given)
         except OperatorError as error:
-            if "unknown question" not in str(error):
+            if UNKNOWN not in str(error):
                 raise
             raise OperatorError(SINGLE.format(path)) from error
 

@@ -94,6 +94,8 @@ def hand_over(path: str, to: str = "", away: str = "", number: int | None = None
                 if not answer.is_etcd_reachable:
                     raise
                 words = str(error)
+        elif not answer.leader and not answer.is_etcd_reachable:
+            words = f"no node leads, and none can while etcd does not answer ({answer.etcd})"
         time.sleep(0.1)
     why = f": {words}" if words else ""
     raise OperatorError(
@@ -104,6 +106,10 @@ def hand_over(path: str, to: str = "", away: str = "", number: int | None = None
 def need_known(answer: ClusterAnswer, name: str) -> None:
     """Raises: OperatorError for a node that there is not."""
     names = [one.name for one in answer.nodes]
+    if not names:
+        raise OperatorError(
+            f"node '{answer.node}' knows of no cluster yet; look at `penstock cluster status`"
+        )
     if name not in names:
         raise OperatorError(f"there is no node '{name}'; there are {', '.join(names)}")
 

@@ -1,6 +1,7 @@
 """Which shards are to be led by which other nodes."""
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.cluster_answers import ClusterAnswer, NodeRow, moves_of
@@ -85,6 +86,8 @@ def test_a_node_may_stop_when_the_others_are_a_majority_that_has_everything() ->
 def test_leadership_is_given_to_nodes_that_are_there() -> None:
     whole = shard(0, "a", good="ab")
     need_known(whole, "b")
+    with pytest.raises(OperatorError, match="node 'a' knows of no cluster yet"):
+        need_known(replace(whole, nodes=[]), "b")
     with pytest.raises(OperatorError, match="there is no node 'x'; there are a, b, c"):
         need_known(whole, "x")
     need_online(whole, "b")

@@ -29,6 +29,8 @@ OF_CLUSTER: Final = "-cluster"
 NOBODY_LEADS: Final = (
     "no node of the cluster leads now, so nobody can answer: look at `penstock cluster status`"
 )
+UNKNOWN: Final = "unknown question"
+"""What a broker says to one that another version has."""
 HELLO: Final = b'{"op":"amqp"}\n'
 """Has the broker speak AMQP over the control socket from then on."""
 
@@ -145,6 +147,9 @@ def amqp_socket(path: str, timeout_s: float = 10.0) -> socket.socket:
         raise
     if "error" in answer:
         sock.close()
+        said = str(answer["error"])
+        if UNKNOWN not in said:
+            raise OperatorError(said)
         raise OperatorError(
             f"the broker at {path} is of another version, and lets no messages through its "
             "control socket; use --url, or the commands of that version"

@@ -18,6 +18,8 @@ from penstock.base.limits import CONTROL_REQUEST_BYTES
 from penstock.broker.actors.cooperative import Steps
 from penstock.server.control import control_client
 from penstock.server.control.control_client import (
+    NOBODY_LEADS,
+    amqp_socket,
     ask,
     cluster_path,
     control_path,
@@ -422,3 +424,21 @@ async def test_whoever_hangs_up_has_the_waiting_ended_but_for_a_change(
         await until(lambda: waiting.is_given_up)
     await until(lambda: control.clients == 0)
     await control.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (NOBODY_LEADS, "no node of the cluster leads now"),
+        ("unknown question 'amqp'; one of: status", "is of another version"),
+    ],
+)
+async def test_why_nobody_speaks_amqp_there_is_said(tmp_path: Path, error: str, words: str) -> None:
+    path = tmp_path / "control.sock"
+    control = ControlSocket(str(path), lambda _: {"error": error})
+    await control.start()
+    try:
+        with pytest.raises(OperatorError, match=words):
+            await asyncio.to_thread(amqp_socket, str(path))
+    finally:
+        await control.close()
