@@ -233,3 +233,4 @@ def test_files_and_their_names_are_on_the_disk_before_anybody_relies_on_them(
     synced.clear()
     writer.commit([write(writer, 1, 0)], 1)
     assert f"{2:020}.json" in synced, "whoever committed it may have died before it was safe"
+    assert f"{1:020}.json" not in synced, "of the versions before it that was done"

@@ -21,6 +21,7 @@ from typing import Any, Final
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
@@ -28,11 +29,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from penstock.base.errors import OperatorError
-from penstock.spark.tables.files import check_names
+from penstock.spark.tables.files import check_names, log_file
 
 CONSTRAINT: Final = "delta.constraints."
-LOG: Final = "_delta_log"
-"""Of the table: a file a version, called by its number."""
 WIDER: Final = {
     "tinyint": ("smallint", "int", "bigint"),
     "smallint": ("int", "bigint"),
@@ -94,7 +93,10 @@ class DeltaWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove what the tasks have written, unless the table has it after all."""
         parts = [one for one in messages if isinstance(one, DeltaFile)]
-        if parts and not is_committed(self._path, parts[0].app, batchId):
+        if not parts:
+            return
+        table = opened(self._path)
+        if table is None or last_of(table, parts[0].app) < batchId:
             _remove(self._path, parts)
 
 
@@ -121,12 +123,19 @@ def check_kind(path: str, table: deltalake.DeltaTable) -> None:
             )
 
 
-def is_committed(path: str, app: str, batch_id: int) -> bool:
-    """Whether the table says that `app` has committed `batch_id`."""
-    if not deltalake.DeltaTable.is_deltatable(path):
-        return False
-    last = deltalake.DeltaTable(path).transaction_version(app)
-    return last is not None and last >= batch_id
+def opened(path: str) -> deltalake.DeltaTable | None:
+    """The table as it is now, None while there is none. It costs a look at all of its log, which a
+    batch can afford once."""
+    try:
+        return deltalake.DeltaTable(path)
+    except TableNotFoundError:
+        return None
+
+
+def last_of(table: deltalake.DeltaTable, app: str) -> int:
+    """The last batch that `app` has committed, -1 for none."""
+    last = table.transaction_version(app)
+    return -1 if last is None else last
 
 
 def add_batch(
@@ -135,12 +144,11 @@ def add_batch(
     """One commit of the table: `parts`, and that `app` has committed `batch_id`; False when it had
     before. Raises: OperatorError when the table has other columns, or they are of other types."""
     arrow = to_arrow_schema(schema, timezone="UTC")
-    if deltalake.DeltaTable.is_deltatable(path):
-        table = deltalake.DeltaTable(path)
-    else:
+    table = opened(path)
+    if table is None:
         columns = pa.schema([field.with_nullable(True) for field in arrow])
         table = deltalake.DeltaTable.create(path, schema=columns, mode="ignore")
-        _sync_log(path, -1)
+        _sync_log(path, 0)
     check_kind(path, table)
     there = columns_of(table)
     if [one.name for one in there] != arrow.names:
@@ -157,9 +165,9 @@ def add_batch(
                 f"column {one.name} of the Delta table {path} is {known}, and the query writes "
                 f"{given}; use cast, or take another path"
             )
-    if is_committed(path, app, batch_id):
+    if last_of(table, app) >= batch_id:
         # By a driver that may have died before its commit was on the disk.
-        _sync_log(path, -1)
+        _sync_log(path, _version_of(path, table.version(), app))
         _remove(path, parts)
         return False
     now_ms = time.time_ns() // 1_000_000
@@ -173,7 +181,7 @@ def add_batch(
     done = deltalake.CommitProperties(app_transactions=[deltalake.Transaction(app, batch_id)])
     before = table.version()
     table.create_write_transaction(actions, "append", table.schema(), commit_properties=done)
-    _sync_log(path, before)
+    _sync_log(path, before + 1)
     return True
 
 
@@ -191,17 +199,32 @@ def _remove(path: str, parts: list[DeltaFile]) -> None:
             (Path(path) / part.name).unlink(missing_ok=True)
 
 
+def _version_of(path: str, newest: int, app: str) -> int:
+    """The last version that `app` has committed, or the first that is left of the log. What was
+    there before it, `app` has synced with it."""
+    for version in range(newest, 0, -1):
+        file = log_file(Path(path), version)
+        if not file.exists():
+            return version + 1
+        actions = map(json.loads, file.read_bytes().splitlines())
+        if any(one.get("txn", {}).get("appId") == app for one in actions):
+            return version
+    return 0
+
+
 def _sync_log(path: str, version: int) -> None:
     """Before Spark notes that a batch is done, the table's log has to have it for good: its files
-    of versions above `version`, and their names.
+    from `version` on, and their names.
 
     deltalake renames or links a file into the log and syncs neither it nor the directory: a loss of
     power would leave a batch that Spark does not run again, and that the table has not.
     """
-    log = Path(path) / LOG
-    for file in log.glob("*.json"):
-        if not file.stem.isdecimal() or int(file.stem) > version:
-            _sync(file)
+    file = log_file(Path(path), version)
+    log = file.parent
+    while file.exists():
+        _sync(file)
+        version += 1
+        file = log_file(Path(path), version)
     for place in (log, Path(path), Path(path).parent):
         _sync(place)
 

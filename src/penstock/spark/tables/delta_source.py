@@ -32,12 +32,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
-from penstock.spark.tables.files import check_names
+from penstock.spark.tables.files import LOG, check_names, log_file
 
 FILES_MOST: Final = 1000
 TASK_BYTES: Final = 32 << 20
 """Files go to one task until it has this much: small ones are not worth a task each."""
-LOG: Final = "_delta_log"
 NO_VERSION: Final = -1
 
 
@@ -138,17 +137,17 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise OperatorError(f"the Delta table {self._path} is gone")
                 return False
             self._meet(version)
-        is_longer = _file_of(self._path, self._tail + 1).exists()
+        is_longer = log_file(self._path, self._tail + 1).exists()
         is_there = known in ("", self._table)
         # A table that grows may have been made anew meanwhile, and so may one that is shorter now.
-        if is_there and (is_longer or not _file_of(self._path, self._tail).exists()):
+        if is_there and (is_longer or not log_file(self._path, self._tail).exists()):
             is_there = self._identity() == self._table
         if not is_there:
             raise OperatorError(
                 f"the Delta table {self._path} was made anew since this query has read it; start "
                 "again with a new checkpointLocation"
             )
-        while _file_of(self._path, self._tail + 1).exists():
+        while log_file(self._path, self._tail + 1).exists():
             self._tail += 1
         return True
 
@@ -183,7 +182,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Names and sizes of files that a version has added. Raises: OperatorError."""
         added: list[tuple[str, int]] = []
         # Bytes: text would end a line at characters that values in it may have, as statistics.
-        for line in _file_of(self._path, version).read_bytes().splitlines():
+        for line in log_file(self._path, version).read_bytes().splitlines():
             action = json.loads(line)
             if "metaData" in action:
                 check_names(self._path, action["metaData"]["configuration"])
@@ -212,10 +211,6 @@ def conformed(batch: Any, arrow: Any) -> Any:
         for field in arrow
     ]
     return pa.RecordBatch.from_arrays(columns, schema=arrow)
-
-
-def _file_of(path: Path, version: int) -> Path:
-    return path / LOG / f"{version:020}.json"
 
 
 def _versions(path: Path) -> list[int]:

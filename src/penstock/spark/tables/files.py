@@ -24,6 +24,8 @@ DATE: Final = "date"
 """The column tables are partitioned by: a day in UTC, which stands in the path of each file."""
 
 MAPPING: Final = "delta.columnMapping.mode"
+LOG: Final = "_delta_log"
+"""Of a Delta table: a file a version, called by its number."""
 
 TIMES: Final = ("bucket_ns", "end_ns", "first_ns", "since_ns", "t_ns")
 
@@ -55,6 +57,11 @@ class WrittenFile(NamedTuple):
 
 WRITTEN: Final = schema_of(WrittenFile)
 """The same as columns."""
+
+
+def log_file(table: Path, version: int) -> Path:
+    """What the log of a Delta table says of one version."""
+    return table / LOG / f"{version:020}.json"
 
 
 def check_names(path: Path | str, configuration: Mapping[str, Any]) -> None:
