@@ -20,10 +20,9 @@ import re
 import shutil
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +34,7 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.base.errors import OperatorError
 from penstock.spark.java import JavaHome
+from penstock.spark.session.scratch import own_directory
 from penstock.spark.session.watching import end_queries
 
 CONNECT_S_MAX: Final = 5.0
@@ -45,6 +45,9 @@ OWN_NAMES: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 _STANDALONE: Final = re.compile(r"spark://(.+)")
 _ADDRESS: Final = re.compile(r"\[?([^\]]+?)\]?:(\d{1,5})", re.ASCII)
 CORES_MAX: Final = 2
+HOME_PREFIX: Final = "penstock-spark-home-"
+_until_exit: Final = ExitStack()
+atexit.register(_until_exit.close)
 DRIVER_MEMORY: Final = "1g"
 
 _STREAMING: Final = "org.apache.spark.sql.execution.streaming" + (
@@ -198,14 +201,14 @@ def open_session(
         os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
+    with own_directory("penstock-spark-") as scratch:
         builder = (
             SparkSession.Builder()
             .master(master or f"local[{cores}]")
             .appName("penstock")
             .config(map=settings)
             .config("spark.sql.shuffle.partitions", str(cores))
-            .config("spark.local.dir", scratch)
+            .config("spark.local.dir", str(scratch))
             .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
             .config("spark.executorEnv.PYTHONPATH", _package_root())
             .config("spark.driver.extraJavaOptions", _java_options(scratch))
@@ -281,8 +284,7 @@ def _linked_home(given: str) -> str:
     compiled of a file in an archive, so each process that Spark starts would compile PySpark: 0.3 s
     of a processor, for some eight kinds of them.
     """
-    home, own = Path(given).resolve(), Path(tempfile.mkdtemp(prefix="penstock-spark-home-"))
-    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    home, own = Path(given).resolve(), _until_exit.enter_context(own_directory(HOME_PREFIX))
     _link_all(home, own, ("work", "python"))
     if (home / "python" / "lib").is_dir():
         _link_all(home / "python", own / "python", ("lib",))
@@ -351,8 +353,8 @@ def _package_root() -> str:
     return str(Path(penstock.__file__).resolve().parent.parent)
 
 
-def _java_options(scratch: str) -> str:
-    log_settings = Path(scratch) / "log4j2.properties"
+def _java_options(scratch: Path) -> str:
+    log_settings = scratch / "log4j2.properties"
     log_settings.write_text(
         "rootLogger.level = error\n"
         "rootLogger.appenderRef.stderr.ref = stderr\n"
