@@ -47,6 +47,8 @@ def _connect_error(url: BrokerUrl, error: OSError) -> ConnectError:
         reason = f"TLS failed: {error.reason or error}"
         if error.reason == "WRONG_VERSION_NUMBER":
             reason += "; what answers there speaks no TLS, is it the port of amqp://?"
+        elif isinstance(error, ssl.SSLCertVerificationError):
+            reason += f" ({error.verify_message})"
     else:
         reason = error.strerror or str(error) or type(error).__name__
     return ConnectError(f"cannot connect to {where}: {reason}")

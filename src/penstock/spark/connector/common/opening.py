@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.client.errors import ChannelClosedError, ClientError
+from penstock.client.errors import ChannelClosedError, ClientError, ConnectError
 from penstock.client.io_blocking import Connection, connect
 from penstock.client.url import BrokerUrl
 from penstock.protocol.constants import NOT_FOUND, PRECONDITION_FAILED
@@ -44,11 +44,21 @@ def open_connection(endpoint: Endpoint, role: str) -> Connection:
     """A connection to the broker, ready for channels. role: what it is for, shown by the broker
     behind the query's name.
 
-    Raises: OperatorError for a secret or certificate that is not there, ConnectError otherwise.
+    Raises: OperatorError for a secret or certificate that is not there, and for a broker whose
+    certificate is not trusted; ConnectError otherwise.
     """
     labels = in_task(endpoint.labels)
     name = labels.connection_name(role)
-    return connect(_with_secret(endpoint), name, _context(endpoint), spark=labels.properties())
+    try:
+        return connect(_with_secret(endpoint), name, _context(endpoint), spark=labels.properties())
+    except ConnectError as error:
+        if not isinstance(error.__cause__, ssl.SSLCertVerificationError):
+            raise
+        # It would be the same for as long as anybody waits.
+        raise OperatorError(
+            f"{error}: give option tls.caFile, a PEM file with the authority that has signed the "
+            "broker's certificate, and in the address a name that it is for"
+        ) from error
 
 
 def _with_secret(endpoint: Endpoint) -> BrokerUrl:

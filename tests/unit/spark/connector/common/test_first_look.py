@@ -1,14 +1,20 @@
 """What is said before Spark starts anything: the first look at a broker, and how light it is."""
 
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from penstock.base.errors import OperatorError
+from penstock.cli.tls import tls
 from penstock.client.errors import ConnectError
 from penstock.protocol.methods import ConnectionClose, ConnectionStart
 from penstock.protocol.methods.codec import method_frame
@@ -55,6 +61,32 @@ def test_a_login_that_is_refused_late_is_seen_by_the_first_look(slow_port: int) 
     where = {"url": f"amqp://guest:wrong@127.0.0.1:{slow_port}", "queue": "q", "mode": "queue"}
     with pytest.raises(ConnectError, match="403 ACCESS_REFUSED"):
         check_source(where, "source")
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_certificate_that_is_not_trusted_is_no_broker_that_is_away(
+    tmp_path: Path, trusted: bool
+) -> None:
+    """Also one that is for another name."""
+    CliRunner().invoke(tls, ["selfsigned", str(tmp_path), "--host", "broker.example"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            with client, suppress(OSError):
+                context.wrap_socket(client, server_side=True)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        where = {"url": f"amqps://guest:guest@127.0.0.1:{server.getsockname()[1]}", "queue": "q"}
+        if trusted:
+            where["tls.caFile"] = str(tmp_path / "ca.pem")
+        expected = "(?s)IP address mismatch.*a name that it is for" if trusted else "tls.caFile"
+        with pytest.raises(OperatorError, match=expected):
+            check_source(where, "source")
+        thread.join()
 
 
 @pytest.mark.slow
