@@ -232,7 +232,12 @@ def _header_text(value: Value) -> str | None:
         return bytes(value).hex()
     if isinstance(value, int | float | Decimal):
         return str(int(value)) if isinstance(value, int) else str(value)
-    return json.dumps(value, default=_json_value, ensure_ascii=False)
+    try:
+        return json.dumps(value, default=_json_value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        # Numbers that JSON does not have, as text.
+        found = json.loads(json.dumps(value, default=_json_value), parse_constant=str)
+        return json.dumps(found, ensure_ascii=False)
 
 
 def _json_value(value: object) -> str:

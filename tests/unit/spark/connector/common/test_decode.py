@@ -1,6 +1,7 @@
 """Deliveries become rows: every column, every kind of header, whatever is malformed."""
 
 import datetime
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -61,6 +62,18 @@ def test_a_row_has_every_column() -> None:
             ("a", "x"), ("n", "7"), ("t", '{"in": [1, "ff"]}'), ("v", None), ("d", "1.5"),
         ],
     }  # fmt: skip
+
+
+def test_a_table_with_a_number_that_json_lacks_is_json_all_the_same() -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    table: Table = {"t": {"é": [float("nan"), float("inf"), -float("inf"), 0.5]}, "f": float("nan")}
+    (row,) = rows(b"".join(frames_of(9, b"", Properties(headers=table), key="k")), 0, WIDE)
+    headers: Any = dict(row["headers"])  # type: ignore[call-overload]
+    assert headers["f"] == "nan"
+    found = json.loads(headers["t"], parse_constant=refuse)
+    assert found == {"é": ["NaN", "Infinity", "-Infinity", 0.5]} and "é" in headers["t"]
 
 
 @given(st.lists(st.binary(max_size=90), max_size=30), st.integers(20, 60))
