@@ -14,6 +14,9 @@ from penstock.client.errors import ChannelClosedError, ClientError, ConnectError
 from penstock.protocol.constants import ACCESS_REFUSED, NOT_ALLOWED
 
 RETRY_MS: Final = 500
+PASSING: Final = ("is down", "is reached")
+"""In what is said of virtual hosts that come with their broker, and of limits of connections, which
+end. Others are not there, or not for this user."""
 _NS_PER_MS: Final = 1_000_000
 _log = logging.getLogger("penstock.spark")
 T = TypeVar("T")
@@ -22,9 +25,8 @@ T = TypeVar("T")
 def is_final(error: ClientError) -> bool:
     """Whether the same thing tried again would end the same way."""
     if isinstance(error, ConnectError):
-        # A virtual host that is "down" comes with its broker; one that is not found does not.
-        is_missing = error.code == NOT_ALLOWED and "not found" in str(error)
-        return error.code == ACCESS_REFUSED or is_missing
+        is_passing = any(words in str(error) for words in PASSING)
+        return error.code == ACCESS_REFUSED or (error.code == NOT_ALLOWED and not is_passing)
     return isinstance(error, ChannelClosedError)
 
 
