@@ -14,24 +14,26 @@ in errors:
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONNECTOR_QUEUES
 
+T = TypeVar("T")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _UNITS_BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_TIME: Final = re.compile(r"(\d{1,9}) ?(ms|s|m|h)")
-_SIZE: Final = re.compile(r"(\d{1,12}) ?([kmg]?)b?")
+# Python refuses to read some thousands of digits in words of its own.
+_NUMBER: Final = re.compile(r"([0-9]{1,19})()")
+_TIME: Final = re.compile(r"([0-9]{1,9}) ?(ms|s|m|h)")
+_SIZE: Final = re.compile(r"([0-9]{1,12}) ?([kmg]?)b?")
 _FLAGS: Final = {"true": True, "false": False}
 TRIGGER_DELAY_MS_MAX: Final = 86_400_000
 SIZE_BYTES_MAX: Final = 1 << 40
 OFFSET_DIGITS_MAX: Final = 18
-NUMBER_DIGITS_MAX: Final = 19
-"""Python refuses to read some thousands of digits in words of its own."""
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The end of the year 9999."""
 AUTO: Final = "auto"
@@ -124,60 +126,47 @@ class Values:
 
     def flag(self, name: str, default: bool) -> bool:
         """true or false. Raises: OperatorError for anything else."""
-        value = self._values.get(name.lower())
-        if value is None:
-            return default
-        found = _FLAGS.get(value.strip().lower())
-        if found is None:
-            raise OperatorError(f"option {name} is {value!r}; it takes true or false")
-        return found
+        return self._read(name, default, _FLAGS.get, "true or false")
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
         """One of `allowed`. Raises: OperatorError for anything else."""
-        value = self._values.get(name.lower(), default).strip().lower()
-        if value not in allowed:
-            raise OperatorError(f"option {name} is {value!r}; it takes {' or '.join(allowed)}")
-        return value
+        known = {one: one for one in allowed}
+        return self._read(name, default, known.get, " or ".join(allowed))
 
     def number(self, name: str, lowest: int, highest: int, default: int) -> int:
         """A whole number lowest..highest. Raises: OperatorError for anything else."""
-        value = self._values.get(name.lower())
-        if value is None:
-            return default
-        text = value.strip()
-        if not _is_number(text, NUMBER_DIGITS_MAX) or not lowest <= int(text) <= highest:
-            raise OperatorError(
-                f"option {name} is {value!r}; it takes a whole number {lowest}..{highest}"
-            )
-        return int(text)
+        what = f"a whole number {lowest}..{highest}"
+        return self._read(name, default, partial(_amount, lowest, highest, _NUMBER, {"": 1}), what)
 
     def size_bytes(self, name: str, lowest: int, default: int) -> int:
         """Bytes, with k, m or g for powers of 1024. Raises: OperatorError for anything else."""
-        value = self._values.get(name.lower())
-        if value is None:
-            return default
-        found = _SIZE.fullmatch(value.strip().lower())
-        size = int(found[1]) * _UNITS_BYTES[found[2]] if found else -1
-        if not lowest <= size <= SIZE_BYTES_MAX:
-            raise OperatorError(
-                f"option {name} is {value!r}; it takes bytes, {lowest}..{SIZE_BYTES_MAX}, "
-                "as in 67108864 or 64m"
-            )
-        return size
+        what = f"bytes, {lowest}..{SIZE_BYTES_MAX}, as in 67108864 or 64m"
+        read = partial(_amount, lowest, SIZE_BYTES_MAX, _SIZE, _UNITS_BYTES)
+        return self._read(name, default, read, what)
 
     def time_ms(self, name: str, lowest: int, highest: int, default: int) -> int:
         """Milliseconds, from text with a unit. Raises: OperatorError for anything else."""
+        what = f"a time of {lowest}..{highest} ms with its unit, as in 500ms, 30s or 15m"
+        return self._read(name, default, partial(_amount, lowest, highest, _TIME, _UNITS_MS), what)
+
+    def _read(self, name: str, default: T, read: Callable[[str], T | None], what: str) -> T:
+        """What `read` makes of the value. Raises: OperatorError where that is None."""
         value = self._values.get(name.lower())
         if value is None:
             return default
-        found = _TIME.fullmatch(value.strip().lower())
-        time = int(found[1]) * _UNITS_MS[found[2]] if found else -1
-        if not lowest <= time <= highest:
-            raise OperatorError(
-                f"option {name} is {value!r}; it takes a time of {lowest}..{highest} ms with its "
-                "unit, as in 500ms, 30s or 15m"
-            )
-        return time
+        found = read(value.strip().lower())
+        if found is None:
+            raise OperatorError(f"option {name} is {value!r}; it takes {what}")
+        return found
+
+
+def _amount(
+    lowest: int, highest: int, form: re.Pattern[str], units: Mapping[str, int], text: str
+) -> int | None:
+    """A number and its unit; None for what is of another `form`, or out of bounds."""
+    found = form.fullmatch(text)
+    amount = int(found[1]) * units[found[2]] if found else lowest - 1
+    return amount if lowest <= amount <= highest else None
 
 
 def _check_text(name: str, value: object) -> None:
@@ -197,10 +186,6 @@ def _check_text(name: str, value: object) -> None:
         ) from None
     if "\0" in value:
         raise OperatorError(f"option {name} has a zero byte in it; leave that out")
-
-
-def _is_number(text: str, digits: int) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= digits
 
 
 def _unknown(key: str, known: tuple[Option, ...], what: str) -> str:
@@ -354,7 +339,7 @@ def _by_queue(name: str, text: str, queues: tuple[str, ...]) -> dict[str, str]:
 
 def _place(name: str, text: str, words: tuple[str, ...], is_offset: bool) -> str:
     text = text.strip()
-    is_number = _is_number(text, OFFSET_DIGITS_MAX)
+    is_number = text.isascii() and text.isdigit() and len(text) <= OFFSET_DIGITS_MAX
     if is_offset:
         if text.lower() in words or is_number:
             return text.lower()
