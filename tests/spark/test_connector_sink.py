@@ -1,16 +1,22 @@
 """A task of the sink ends well only when the broker has every row; against real brokers, no JVM."""
 
 import os
+from contextlib import nullcontext
 
 import pytest
 
 pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from penstock.base.errors import OperatorError
+from penstock.client.errors import ChannelClosedError
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.options import parse_sink
 from penstock.spark.connector.sink.messages import Origin, plan_rows
 from penstock.spark.connector.sink.publisher import publish_rows
+from penstock.spark.connector.sink.sink import check_sink, make_sink
 from tests.conformance.live import Broker
 from tests.patience import PATIENCE_S, undisturbed
 from tests.spark.hanging import REASON, blocking_broker, hanging_broker
@@ -57,6 +63,25 @@ def test_a_refused_row_fails_the_task(broker_url: str) -> None:
 def test_an_exchange_that_is_not_there_is_the_brokers_own_words(broker_url: str) -> None:
     with pytest.raises(Exception, match="404 NOT_FOUND"):
         write(broker_url, "key", 3, exchange="no.such.exchange")
+
+
+def test_an_exchange_that_is_not_there_is_found_before_there_are_tasks(broker_url: str) -> None:
+    """Unless rows may name others: those without one would fail then."""
+    rows = StructType().add("body", BinaryType())
+    addressed = StructType().add("body", BinaryType()).add("exchange", StringType())
+    for exchange, schema, is_refused in (
+        ("no.such.exchange", rows, True),
+        ("no.such.exchange", addressed, False),
+        ("amq.topic", rows, False),
+    ):
+        given = {"url": broker_url, "exchange": exchange, "routingKey": "key"}
+        options, plan = make_sink(given, schema, overwrite=False)
+        with (
+            pytest.raises(ChannelClosedError, match=r"no exchange 'no\.such")
+            if is_refused
+            else nullcontext()
+        ):
+            check_sink(options, plan)
 
 
 def test_a_broker_that_stops_answering_is_given_up(penstock_url: str) -> None:

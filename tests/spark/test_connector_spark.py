@@ -209,6 +209,7 @@ def test_what_the_broker_refuses_a_sink_is_said_before_its_first_task(
     for number, (given, words) in enumerate(
         (
             ({"routingKey": "no.such.queue"}, "404 NOT_FOUND"),
+            ({"exchange": "no.such.exchange"}, "404 NOT_FOUND"),
             ({"routingKey": queue, "password": "wrong"}, "403 ACCESS_REFUSED"),
         )
     ):

@@ -246,6 +246,8 @@ def check_sink(options: SinkOptions, plan: RowPlan) -> None:
             check_capability(connection)
         if is_one_queue and options.is_mandatory:
             connection.channel().declare_queue(options.routing_key, passive=True)
+        if options.exchange and plan.exchange < 0:
+            connection.channel().declare_exchange(options.exchange, passive=True)
 
     first_look(options.endpoint, "sink, driver", look)
 
