@@ -22,18 +22,8 @@ from penstock.spark.tables.delta_sink import DeltaWriter
 from penstock.spark.tables.delta_source import FILES_MOST, DeltaStreamReader
 from penstock.spark.tables.files import check_place
 
-PATH: Final = Option("path", "the table's directory, which every executor sees; has to be given")
-SINK_OPTIONS: Final = (
-    PATH,
-    Option("appId", "the name under which batches are counted; one query, one name", "the query's "
-           "id"),
-    Option("checkpointLocation", "Spark's own"),
-    Option("queryName", "Spark's own"),
-)  # fmt: skip
-SOURCE_OPTIONS: Final = (
-    PATH,
-    Option("maxFilesPerTrigger", "files of a batch at most, but always one whole version", "1000"),
-)
+SINK_OPTIONS: Final = tuple(map(Option, ("path", "appId", "checkpointLocation", "queryName")))
+SOURCE_OPTIONS: Final = tuple(map(Option, ("path", "maxFilesPerTrigger")))
 
 
 class DeltaTables(DataSource):

@@ -48,18 +48,16 @@ ASKED_FOR: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option, as the reference shows it and as it is read. default: in words, "" where there is
-    none; modes: those it is for, none for all; field: what it fills by itself of the parsed
-    options, "" where others have a say in it; reads: the verb of `Values`, and what it takes behind
-    the name: bounds and default."""
+    """One option, as it is read; what it means is in the documentation alone. field: what it fills
+    by itself of the parsed options, "" where others have a say in it; reads: the verb of `Values`,
+    and what it takes behind the name: bounds and default; modes: those it is for, none for all;
+    aliases: other names of it."""
 
     name: str
-    meaning: str
-    default: str = ""
-    aliases: tuple[str, ...] = ()
-    modes: tuple[str, ...] = ()
     field: str = ""
     reads: tuple[Any, ...] = ("text",)
+    modes: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
 
 class Values:

@@ -20,6 +20,7 @@ from penstock.base.limits import (
     LEASE_TIMEOUT_MS,
     TRANSACTION_BYTES,
     TRANSACTION_TTL_MS,
+    Limit,
 )
 from penstock.spark.connector.common.endpoint import Endpoint as Endpoint
 from penstock.spark.connector.common.endpoint import parse_endpoint
@@ -60,134 +61,88 @@ _LEASE: Final = ("lease", AUTO)
 _QUEUE: Final = ("queue", AUTO)
 _RANGES: Final = ("lease", "stream", AUTO)
 _STREAM: Final = ("stream", AUTO)
-_CONNECTION: Final = (
-    Option("url", "amqp:// or amqps://user:password@host:port/vhost", "amqp://localhost"),
-    Option("username", "who connects; overrides the url's"),
-    Option("password", "overrides the url's; better are passwordFile and passwordEnv"),
-    Option("passwordFile", "a file whose first line is the password; on every executor"),
-    Option("passwordEnv", "the environment variable that holds it; on every executor"),
-    Option("tls.caFile", "PEM file of authorities to trust instead of the system's"),
-    Option("tls.certFile", "PEM file with the client's certificate"),
-    Option("tls.keyFile", "PEM file with its key"),
-    Option("reconnectTimeout", "how long a query outlives its broker before it fails", "60s"),
-)
+_CONNECTION: Final = tuple(
+    Option(name)
+    for name in ("url", "username", "password", "passwordFile", "passwordEnv", "tls.caFile",
+                 "tls.certFile", "tls.keyFile", "reconnectTimeout", "queryName")
+)  # fmt: skip
+
+
+def _range(limit: Limit) -> tuple[int, int, int]:
+    return limit.lowest, limit.highest, limit.default
+
+
 SOURCE_OPTIONS: Final = (
     *_CONNECTION,
-    Option("queryName", "what the broker shows the query as before its first task has told it"),
-    Option("queue", "the queue or stream to read; this or queues has to be given"),
-    Option("queues", "several of them, separated by commas; all of one mode"),
-    Option("queuePattern", "instead: a regular expression for whole names; those there are when "
-           "the query starts. Penstock only"),
-    Option("superStream", "instead: a super stream, all of whose partitions are read, one task "
-           "each; those that come later, too. Penstock only", modes=_STREAM,
-           field="super_stream", reads=("text",)),
-    Option("mode", "auto (what fits the queue and its broker), stream (x-queue-type=stream, "
-           "exactly once), lease (an ordinary queue of Penstock, exactly once) or queue (an "
-           "ordinary queue of any broker, at least once)", AUTO),
-    Option("group", "mode=lease, and streams that are to wait for the query: a name for it, which "
-           "has to stay the same, and no other query may use; mode=lease makes one up and keeps it "
-           "in the checkpoint", modes=_RANGES),
-    Option("maxLagMessages", "streams, with group: publishers are held while the query is further "
-           "behind", modes=_STREAM, field="max_lag_rows", reads=("number", 1, LAG_MAX, 0)),
-    Option("maxLagBytes", "streams, with group: the same in bytes",
-           modes=_STREAM, field="max_lag_bytes", reads=("size_bytes", 1, 0)),
-    Option("leaseTimeout", "mode=lease: how long the broker keeps messages for a query that gives "
-           "no sign of life", "15m",
-           modes=_LEASE, field="lease_timeout_ms", reads=("time_ms", LEASE_TIMEOUT_MS.lowest,
-           LEASE_TIMEOUT_MS.highest, LEASE_TIMEOUT_MS.default)),
+    Option("queue"),
+    Option("queues"),
+    Option("queuePattern"),
+    Option("superStream", "super_stream", modes=_STREAM),
+    Option("mode"),
+    Option("group", modes=_RANGES),
+    Option("maxLagMessages", "max_lag_rows", ("number", 1, LAG_MAX, 0), modes=_STREAM),
+    Option("maxLagBytes", "max_lag_bytes", ("size_bytes", 1, 0), modes=_STREAM),
+    Option("leaseTimeout", "lease_timeout_ms", ("time_ms", *_range(LEASE_TIMEOUT_MS)), _LEASE),
+    Option("maxOffsetsPerTrigger", aliases=("maxRecordsPerTrigger",)),
+    Option("minOffsetsPerTrigger"),
+    Option("maxTriggerDelay", "max_delay_ms", ("time_ms", 0, TRIGGER_DELAY_MS_MAX, 900_000)),
+    Option("maxBytesPerTrigger", "max_bytes", ("size_bytes", 1, 0)),
+    Option("targetBatchDuration", "target_ms", ("time_ms", 1, TRIGGER_DELAY_MS_MAX, 0)),
+    Option("minPartitions", "partitions", ("number", 1, PARTITIONS_MAX, 0)),
+    Option("prefetch", modes=_QUEUE),
     Option(
-        "maxOffsetsPerTrigger", "rows of a batch at most", "10000; leases 50000; streams 100000",
-        ("maxRecordsPerTrigger",),
+        "maxBufferedBytes",
+        "buffered_bytes",
+        ("size_bytes", CONNECTOR_BUFFERED_BYTES.lowest, CONNECTOR_BUFFERED_BYTES.default),
+        modes=_QUEUE,
     ),
-    Option("minOffsetsPerTrigger", "rows that are worth a batch, unless maxTriggerDelay passes"),
-    Option("maxTriggerDelay", "how long a row waits for minOffsetsPerTrigger", "15m",
-           field="max_delay_ms", reads=("time_ms", 0, TRIGGER_DELAY_MS_MAX, 900_000)),
-    Option("maxBytesPerTrigger", "bytes of a batch at most, but always one row",
-           field="max_bytes", reads=("size_bytes", 1, 0)),
-    Option("targetBatchDuration", "how long a batch is to take; its size is found between "
-           "minOffsetsPerTrigger and maxOffsetsPerTrigger",
-           field="target_ms", reads=("time_ms", 1, TRIGGER_DELAY_MS_MAX, 0)),
-    Option("minPartitions", "tasks a batch is divided into", "1; 200000 rows and more: by cores",
-           field="partitions", reads=("number", 1, PARTITIONS_MAX, 0)),
-    Option("prefetch", "unacknowledged messages at most", "twice maxOffsetsPerTrigger",
-           modes=_QUEUE),
-    Option("maxBufferedBytes", "bytes the driver keeps before it stops consuming", "64m",
-           modes=_QUEUE, field="buffered_bytes", reads=("size_bytes",
-           CONNECTOR_BUFFERED_BYTES.lowest, CONNECTOR_BUFFERED_BYTES.default)),
-    Option("includeProperties", "add the column properties", "false",
-           field="has_properties", reads=("flag", False)),
-    Option("includeHeaders", "add the column headers", "false",
-           field="has_headers", reads=("flag", False)),
-    Option("includeFlow", "streams: add the column enqueue_ts, when the broker took the row; null "
-           "where chunks are not read (readMode)", "false",
-           modes=_STREAM, field="has_flow", reads=("flag", False)),
-    Option("bodyColumn", "name of the column body, such as value", "body",
-           field="body_column", reads=("text", "body")),
-    Option("columns", "only these of the columns, separated by commas; they keep their order",
-           "all"),
-    Option("startingOffsets", "streams: earliest, latest or a number, or JSON by queue; new "
-           "queries only", "latest; batch reads: earliest", modes=_STREAM),
-    Option("startingTimestamp", "streams: instead, with the first row that came at that time",
-           modes=_STREAM),
-    Option("startingOffsetsByTimestamp", "streams: the same as JSON by queue", modes=_STREAM),
-    Option("endingOffsets", "batch reads of streams: latest or a number (exclusive), or JSON by "
-           "queue", "latest", modes=_STREAM),
-    Option("endingTimestamp", "batch reads: instead, before the first row that came at that time",
-           modes=_STREAM),
-    Option("endingOffsetsByTimestamp", "batch reads: the same as JSON by queue", modes=_STREAM),
-    Option("filterPushdown", "batch reads: leave rows out early that a filter on offset, queue or "
-           "timestamp leaves out; needs spark.sql.python.filterPushdown.enabled=true", "false",
-           modes=_STREAM, field="wants_pushdown", reads=("flag", False)),
-    Option("failOnDataLoss", "streams: fail when retention has taken rows not yet read", "true",
-           modes=_RANGES, field="fails_on_data_loss", reads=("flag", True)),
-    Option("readMode", "streams: chunk (whole chunks, of a Penstock broker), amqp (message by "
-           "message) or auto, which is the first that the broker can", "auto",
-           modes=_STREAM, field="read_mode", reads=("choice", ("auto", "chunk", "amqp"), "auto")),
-    Option("readTimeout", "streams: how long a task waits for the next row of its range", "30s",
-           modes=_RANGES, field="read_timeout_ms", reads=("time_ms", 100, HOUR_MS, 30_000)),
-)  # fmt: skip
+    Option("includeProperties", "has_properties", ("flag", False)),
+    Option("includeHeaders", "has_headers", ("flag", False)),
+    Option("includeFlow", "has_flow", ("flag", False), modes=_STREAM),
+    Option("bodyColumn", "body_column", ("text", "body")),
+    Option("columns"),
+    Option("startingOffsets", modes=_STREAM),
+    Option("startingTimestamp", modes=_STREAM),
+    Option("startingOffsetsByTimestamp", modes=_STREAM),
+    Option("endingOffsets", modes=_STREAM),
+    Option("endingTimestamp", modes=_STREAM),
+    Option("endingOffsetsByTimestamp", modes=_STREAM),
+    Option("filterPushdown", "wants_pushdown", ("flag", False), modes=_STREAM),
+    Option("failOnDataLoss", "fails_on_data_loss", ("flag", True), modes=_RANGES),
+    Option("readMode", "read_mode", ("choice", ("auto", "chunk", "amqp"), "auto"), modes=_STREAM),
+    Option("readTimeout", "read_timeout_ms", ("time_ms", 100, HOUR_MS, 30_000), modes=_RANGES),
+)
 SINK_OPTIONS: Final = (
     *_CONNECTION,
-    Option("exchange", "where rows without a column exchange go", "the default exchange",
-           field="exchange"),
-    Option("routingKey", "key of rows without a column routing_key", field="routing_key"),
-    Option("persistent", "delivery mode 2 for rows without a column delivery_mode", "true",
-           field="is_persistent", reads=("flag", True)),
-    Option("mandatory", "fail a row that reaches no queue", "true",
-           field="is_mandatory", reads=("flag", True)),
-    Option("delivery", "at-least-once; exactly-once (of Penstock: a batch is staged, and committed "
-           "as one); dedup (at-least-once, with a key for exchanges and queues that drop what they "
-           "have had)", AT_LEAST_ONCE,
-           field="delivery", reads=("choice", (AT_LEAST_ONCE, EXACTLY_ONCE, DEDUP), AT_LEAST_ONCE)),
-    Option("appId", "exactly-once, dedup: the name under which batches are counted; one query, one "
-           "name", "the query's id", ("txnAppId",), modes=(EXACTLY_ONCE, DEDUP), field="app_id"),
-    Option("batchId", "df.write, exactly-once, with appId: the number of this write, which grows; "
-           "one that was committed before changes nothing", "", ("txnVersion",),
-           modes=(EXACTLY_ONCE,), field="batch", reads=("number", 0, BATCH_MOST, -1)),
-    Option("maxStagedBytes", "exactly-once: what a task may stage, with 130 bytes more a row",
-           "16m",
-           modes=(EXACTLY_ONCE,), field="staged_bytes", reads=("size_bytes",
-           TRANSACTION_BYTES.lowest, CONNECTOR_STAGED_BYTES.default)),
-    Option("stagedTimeout", "exactly-once: how long staged rows wait for their commit", "10m",
-           modes=(EXACTLY_ONCE,), field="staged_ms", reads=("time_ms", TRANSACTION_TTL_MS.lowest,
-           TRANSACTION_TTL_MS.highest, TRANSACTION_TTL_MS.default)),
-    Option("maxInFlight", "unconfirmed publishes of a task at most", "10000",
-           field="in_flight", reads=("number", 1, CONNECTOR_IN_FLIGHT.highest,
-           CONNECTOR_IN_FLIGHT.default)),
-    Option("confirmTimeout", "how long a task waits for the next confirm; while the broker "
-           "blocks the connection it does not run", "5m",
-           field="confirm_timeout_ms", reads=("time_ms", 100, HOUR_MS, 300_000)),
-    Option("onBlocked", "wait or fail while the broker blocks the connection", "wait"),
-    Option("batchHeaders", "add x-spark-query-id, x-spark-batch-id, x-spark-partition and "
-           "x-spark-row, for consumers that drop duplicates", "false",
-           field="has_batch_headers", reads=("flag", False)),
-    Option("ignoreUnknownColumns", "leave out columns that mean nothing to AMQP", "false",
-           field="can_ignore_columns", reads=("flag", False)),
-    # Spark hands these to a sink among the options.
-    Option("checkpointLocation", "Spark's own"),
-    Option("queryName", "Spark's own"),
-    Option("path", "Spark's own; not used"),
-)  # fmt: skip
+    Option("exchange", "exchange"),
+    Option("routingKey", "routing_key"),
+    Option("persistent", "is_persistent", ("flag", True)),
+    Option("mandatory", "is_mandatory", ("flag", True)),
+    Option("delivery", "delivery", ("choice", (AT_LEAST_ONCE, EXACTLY_ONCE, DEDUP), AT_LEAST_ONCE)),
+    Option("appId", "app_id", modes=(EXACTLY_ONCE, DEDUP), aliases=("txnAppId",)),
+    Option(
+        "batchId",
+        "batch",
+        ("number", 0, BATCH_MOST, -1),
+        modes=(EXACTLY_ONCE,),
+        aliases=("txnVersion",),
+    ),
+    Option(
+        "maxStagedBytes",
+        "staged_bytes",
+        ("size_bytes", TRANSACTION_BYTES.lowest, CONNECTOR_STAGED_BYTES.default),
+        modes=(EXACTLY_ONCE,),
+    ),
+    Option("stagedTimeout", "staged_ms", ("time_ms", *_range(TRANSACTION_TTL_MS)), (EXACTLY_ONCE,)),
+    Option("maxInFlight", "in_flight", ("number", *_range(CONNECTOR_IN_FLIGHT))),
+    Option("confirmTimeout", "confirm_timeout_ms", ("time_ms", 100, HOUR_MS, 300_000)),
+    Option("onBlocked"),
+    Option("batchHeaders", "has_batch_headers", ("flag", False)),
+    Option("ignoreUnknownColumns", "can_ignore_columns", ("flag", False)),
+    # Spark hands these, and queryName, to a sink among the options.
+    Option("checkpointLocation"),
+    Option("path"),
+)
 
 
 @dataclass(frozen=True, slots=True)
