@@ -1,6 +1,8 @@
 """A stream that was deleted and made anew, and has grown beyond the checkpoint: no row of the new
-one is ever taken for one of the old, wherever the query was."""
+one is ever taken for one of the old, wherever the query was. And one of which retention has taken
+rows that a query had not read."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,9 @@ pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
 from penstock.client.io_blocking import Channel
-from tests.spark.engine import Engine, die, earliest, numbers, sunk
+from tests.spark.engine import Engine, die, earliest, live, numbers, sunk
 from tests.spark.marks import READERS
-from tests.spark.through_amqp import publish, queue_at
+from tests.spark.through_amqp import PATIENCE_MS, publish, queue_at
 
 pytestmark = READERS
 
@@ -67,3 +69,27 @@ def test_a_batch_that_died_is_not_run_again_with_rows_of_another_stream(
             engine.step()
         engine.stop()
         assert sunk(tmp_path) == OLD[: 2 * batches]
+
+
+def test_what_retention_took_is_passed_in_one_batch_and_told(
+    penstock_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With failOnDataLoss=false: not batch by batch, for as long as reading it would have taken."""
+    kept: dict[str, str | int] = {"x-max-length-bytes": 20_000}
+    arguments = {**STREAM, **kept, "x-stream-max-segment-size-bytes": 5_000}
+    with queue_at(penstock_url, arguments) as (channel, stream):
+        publish(channel, stream, 0, 2)
+        given = options(penstock_url, stream, failOnDataLoss="false")
+        live(tmp_path, given)
+        for number in range(2, 60):
+            channel.publish("", stream, b"%d" % number + bytes(4_000))
+            channel.wait_for_confirms(PATIENCE_MS)
+        first = channel.request("stream.offsets", {"queue": stream})["first"]
+        assert isinstance(first, int) and first > 40
+        with caplog.at_level(logging.WARNING, logger="penstock.spark"):
+            engine = Engine(tmp_path, given)
+            assert engine.step()
+            engine.stop()
+        found = [row.partition("\0")[0] for row in sunk(tmp_path)]
+        assert found == [*numbers(2), *numbers(first + 2, first)]
+        assert f"offsets 2..{first - 1} ({first - 2} rows) are gone" in caplog.text

@@ -11,6 +11,7 @@ range it is given, because a small batch is read sooner than a connection is ope
 is the worker process, one connection at most.
 """
 
+import logging
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -38,6 +39,7 @@ from penstock.spark.connector.stream.chunk_link import ChunkLink, has_chunks
 TASKS: Final = "tasks"
 CONSUMER_TAG: Final = "spark"
 _NS_PER_MS: Final = 1_000_000
+_log = logging.getLogger("penstock.spark")
 _kept: dict[tuple[int, Endpoint], ChunkLink] = {}
 
 
@@ -292,11 +294,14 @@ def cut_runs(
 
 
 def check_loss(options: SourceOptions, expected: int, found: int) -> None:
-    """Raises: OperatorError with the numbers, when failOnDataLoss is on."""
+    """Raises: OperatorError with the numbers, when failOnDataLoss is on; else they are logged."""
+    gone = (
+        f"stream {options.queue!r}: offsets {expected}..{found - 1} ({found - expected} rows) are "
+        "gone, by retention (x-max-age, x-max-length-bytes) or because the stream was made anew"
+    )
     if options.fails_on_data_loss:
         raise OperatorError(
-            f"stream {options.queue!r}: offsets {expected}..{found - 1} ({found - expected} rows) "
-            "are gone, by retention (x-max-age, x-max-length-bytes) or because the stream was made "
-            "anew. Set failOnDataLoss=false to go on without them, or start with a new "
+            f"{gone}. Set failOnDataLoss=false to go on without them, or start with a new "
             "checkpointLocation"
         )
+    _log.warning("%s; going on, because failOnDataLoss is off", gone)

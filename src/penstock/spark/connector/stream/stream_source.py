@@ -140,13 +140,18 @@ class StreamPlanner(RangePlanner):
         connections that break."""
 
     def plan(self, start: int, rows: int, bytes_max: int) -> int:
-        """The end of a batch of `rows` rows, of about `bytes_max` bytes at most."""
+        """The end of a batch of `rows` rows, of about `bytes_max` bytes at most. What is gone, and
+        may be, is passed with them: else it would take as many batches as reading it."""
         ends = self._ends
         if bytes_max > 0 and rows > 0 and ends is not None and ends.bytes_per_row > 0:
             rows = max(1, min(rows, int(bytes_max / ends.bytes_per_row)))
-        if rows > 0:
-            self._seen_ns = 0
-        return start + rows
+        if rows == 0:
+            return start
+        self._seen_ns = 0
+        if ends is None or self._options.fails_on_data_loss:
+            return start + rows
+        behind = self._tail if self._target < 0 else min(self._tail, self._target)
+        return min(behind, max(start, ends.begins) + rows)
 
     def told(self) -> Told:
         """The size of rows and, with a group, the held time of publishers, as far as known."""

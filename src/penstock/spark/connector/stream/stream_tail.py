@@ -42,7 +42,8 @@ class StreamEnds:
     """One connection to a stream that answers where it begins and ends.
 
     bytes_per_row: mean size of the rows last seen, 0.0 before; can_ask: the broker answers
-    requests; made_as: which stream it says that this is, "" before and where it does not say.
+    requests; made_as: which stream it says that this is, "" before and where it does not say;
+    begins: its first offset when the broker was asked last, 0 before.
     Owner: one thread.
     Raises, from every verb: OperatorError, ClientError.
     """
@@ -50,6 +51,7 @@ class StreamEnds:
     def __init__(self, options: SourceOptions, name: str) -> None:
         self.bytes_per_row = 0.0
         self.made_as = ""
+        self.begins = 0
         self._options = options
         self._link = QueueLink(options.endpoint, options.queue, 1, name)
         self.can_ask = REQUESTS in self._link.session.server_capabilities()
@@ -118,7 +120,7 @@ class StreamEnds:
         assert isinstance(first, int) and isinstance(stop, int) and isinstance(size, int), (
             "the broker answers as it says"
         )
-        self.made_as = str(answer.get("id", ""))
+        self.made_as, self.begins = str(answer.get("id", "")), first
         if stop > first:
             self.bytes_per_row = size / (stop - first)
         return first, stop
