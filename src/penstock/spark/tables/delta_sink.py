@@ -29,6 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from penstock.base.errors import OperatorError
+from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.tables.files import check_names, log_file
 
 CONSTRAINT: Final = "delta.constraints."
@@ -51,6 +52,7 @@ class DeltaFile(WriterCommitMessage):
     app: str
 
 
+@plainly
 class DeltaWriter(DataSourceStreamArrowWriter):
     """Of one batch. path: of the table."""
 

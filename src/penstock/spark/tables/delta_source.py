@@ -32,6 +32,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
+from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.tables.files import LOG, check_names, log_file
 
 FILES_MOST: Final = 1000
@@ -47,6 +48,7 @@ class DeltaPartition(InputPartition):
     files: tuple[str, ...]
 
 
+@plainly
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One query's reader. path: of the table; files_most: of a batch, but always a whole version.
 

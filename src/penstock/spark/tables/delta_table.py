@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.common.option_values import Option, Values
+from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.tables.delta_sink import DeltaWriter
 from penstock.spark.tables.delta_source import FILES_MOST, DeltaStreamReader
 from penstock.spark.tables.files import check_place
@@ -26,6 +27,7 @@ SINK_OPTIONS: Final = tuple(map(Option, ("path", "appId", "checkpointLocation", 
 SOURCE_OPTIONS: Final = tuple(map(Option, ("path", "maxFilesPerTrigger")))
 
 
+@plainly
 class DeltaTables(DataSource):
     """Registered as `deltatable`."""
 

@@ -40,6 +40,11 @@ def told(tmp_path: Path, raised: str, method: str) -> str:
             handle_worker_exception(error, out)
             print(out.getvalue()[8:].decode(), end="")
     """)
+    return run_by_spark(tmp_path, script)
+
+
+def run_by_spark(tmp_path: Path, script: str) -> str:
+    """What `script` prints in a process that Spark has started."""
     # What Spark starts is a module of its own package.
     (tmp_path / "pyspark").mkdir()
     (tmp_path / "pyspark" / "fake_runner.py").write_text(script, encoding="utf-8")
@@ -71,3 +76,36 @@ def test_an_error_of_ours_is_its_sentence(tmp_path: Path, method: str) -> None:
 def test_a_mistake_of_the_program_keeps_its_traceback(tmp_path: Path) -> None:
     text = told(tmp_path, 'raise KeyError("what")', "call")
     assert text.startswith("Traceback") and "fake_runner.py" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("DeltaTables({'path': 'none'}).schema()", "there is no Delta table none yet"),
+        ("DeltaTables({'pth': 'none'}).streamReader(None)", "did you mean path"),
+        ("DeltaTables({'path': 'none'}).streamWriter(None, True)", "use outputMode append"),
+        ("DeltaStreamReader('none', None, 1).latestOffset(READ, None)", "none is gone"),
+        ("list(DeltaStreamReader('none', EMPTY, 1).read(PART))", "is gone before it was read"),
+        ("DeltaWriter('none', '', None).write(iter(()))", "give option appId"),
+    ],
+)
+def test_so_are_those_of_delta_tables(tmp_path: Path, call: str, words: str) -> None:
+    pytest.importorskip("deltalake")
+    script = textwrap.dedent(f"""
+        import io
+        from pyspark.sql.types import StructType
+        from pyspark.util import handle_worker_exception
+        from penstock.spark.tables.delta_sink import DeltaWriter
+        from penstock.spark.tables.delta_source import DeltaPartition, DeltaStreamReader
+        from penstock.spark.tables.delta_table import DeltaTables
+        READ, EMPTY, PART = {{"table": "t", "version": 0}}, StructType(), DeltaPartition(("f",))
+        try:
+            {call}
+        except Exception as error:
+            out = io.BytesIO()
+            handle_worker_exception(error, out)
+            print(out.getvalue()[8:].decode(), end="")
+    """)
+    text = run_by_spark(tmp_path, script)
+    assert text.startswith("penstock.base.errors.OperatorError: ") and words in text
+    assert text.count("\n") == 1
