@@ -14,6 +14,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -27,6 +28,7 @@ from penstock.spark.tables.files import (
     WrittenFile,
     check_place,
     day_of,
+    log_file,
     span_of,
     without,
     write_days,
@@ -43,11 +45,16 @@ UNDATED: Final = frozenset({"gold/latency", "gold/stage_cdf", "silver/last_seen"
 """Tables that are of everything that is kept, and exchanged as a whole."""
 
 CONFIGURATION: Final = {
-    "delta.logRetentionDuration": "interval 1 days",
+    "delta.logRetentionDuration": "interval 1 hours",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
     "delta.checkpointInterval": "50",
 }
-"""A run that follows makes a version a batch: of days of them nobody needs the log."""
+"""A run that follows makes a version a batch: whoever opens a table looks at all that the log
+keeps, and of versions whose files are gone nobody needs it."""
+
+KNOWN_VERSIONS: Final = 50
+"""A table that was opened takes in so many more before it is opened again, because it remembers
+where each is written."""
 
 Plan = Callable[[Sequence[WrittenFile]], tuple[Iterable[str], Iterable[WrittenFile]]]
 """From the files of a table as it is to the paths that go and the files that come."""
@@ -225,12 +232,24 @@ class DeltaStore(TableStore):
         import deltalake.exceptions
 
         self._delta = deltalake
+        self._known: dict[str, tuple[Any, int]] = {}
 
     def table(self, name: str) -> Any:
-        """The newest version of it, None while there is none."""
-        place = str(self.place(name))
-        kind = self._delta.DeltaTable
-        return kind(place) if kind.is_deltatable(place) else None
+        """The newest version of it, None while there is none. A batch asks some seventy times, and
+        a table that is known takes a look at what came since, not at its whole log."""
+        table, first = self._known.pop(name, (None, 0))
+        if table is not None and table.version() < first + KNOWN_VERSIONS:
+            with suppress(self._delta.exceptions.DeltaError):
+                table.update_incremental()
+                if log_file(self.place(name), table.version()).exists():
+                    self._known[name] = table, first
+                    return table
+        try:
+            table = self._delta.DeltaTable(str(self.place(name)))
+        except self._delta.exceptions.TableNotFoundError:
+            return None
+        self._known[name] = table, table.version()
+        return table
 
     def number(self, name: str, key: str) -> int:
         table = self.table(name)

@@ -1,6 +1,7 @@
 """Both kinds of tables: rows, batches and marks; and what is there is never taken for another."""
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from penstock.base.errors import OperatorError
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-pytest.importorskip("deltalake", reason="deltalake is not installed")
+deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed")
 
 import pyarrow.parquet as pq  # noqa: E402
 
@@ -109,6 +110,34 @@ def test_delta_tables_are_gone_on_with(tmp_path: Path) -> None:
     DeltaStore(tmp_path).replace(NAME, rows(a=1), 5, "at", 0)
     again = existing_store(tmp_path)
     assert (again.batch(NAME), content(again)) == (5, {"a": 1})
+
+
+def test_a_table_that_is_known_is_opened_seldom_and_never_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch asks often, and opening costs a look at all of the log."""
+    opened: list[str] = []
+    kind = deltalake.DeltaTable
+
+    class Counted(kind):  # type: ignore[misc, valid-type]
+        def __init__(self, *given: Any, **named: Any) -> None:
+            opened.append(NAME)
+            super().__init__(*given, **named)
+
+    monkeypatch.setattr(deltalake, "DeltaTable", Counted)
+    store, other = DeltaStore(tmp_path), DeltaStore(tmp_path)
+    assert store.batch(NAME) == -1
+    for batch in range(2 * stores.KNOWN_VERSIONS):
+        # Each sees at once what the other has done.
+        writer, reader = (store, other) if batch % 3 else (other, store)
+        writer.replace(NAME, rows(**{f"n{batch}": batch}), batch, "at", 0)
+        assert reader.batch(NAME) == batch and content(reader) == {f"n{batch}": batch}
+    # Twice where there was none, and anew after each KNOWN_VERSIONS.
+    assert len(opened) <= 4 + 2 * 2
+    shutil.rmtree(store.place(NAME))
+    assert store.batch(NAME) == other.batch(NAME) == -1
+    other.replace(NAME, rows(a=1), 0, "at", 0)
+    assert (store.batch(NAME), content(store)) == (0, {"a": 1})
 
 
 def test_a_run_is_not_let_beside_another_one(tmp_path: Path) -> None:
