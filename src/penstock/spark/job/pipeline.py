@@ -32,6 +32,7 @@ from penstock.spark.schema.rows import BlameRow, nodes_of, renamed
 
 if TYPE_CHECKING:
     from penstock.spark.job.job import SparkJob
+    from penstock.spark.tables.store import TableStore
 
 BUCKET_NS: Final = 1_000_000_000
 SPARK_PACKAGES: Final = ("pyspark", "pyarrow", "pandas")
@@ -129,7 +130,8 @@ class Updater:
             nonlocal ended_s
             about = self._described()
             began_s, ended_s = ended_s, time.monotonic()
-            say(line_of(recent_blame(self._tables_dir, about), about, count, ended_s - began_s))
+            recent = recent_blame(self._job.store, about)
+            say(line_of(recent, about, count, ended_s - began_s))
 
         self._job.follow(period_s, told, say)
 
@@ -192,13 +194,11 @@ def origin_of(tables_dir: Path, run: RunDescription, bucket_ns: int) -> int:
     return before.origin_ns
 
 
-def recent_blame(tables_dir: Path, about: About) -> list[BlameRow]:
+def recent_blame(store: "TableStore", about: About) -> list[BlameRow]:
     """The root causes of the last BUCKETS_SHOWN buckets in which anything happened."""
     # Optional, as above.
     from penstock.spark.tables.loading import load_blame, newest
-    from penstock.spark.tables.store import existing_store
 
-    store = existing_store(tables_dir)
     newest_ns = newest(store, "gold/event_kinds", "bucket_ns")
     return load_blame(store, newest_ns - (BUCKETS_SHOWN - 1) * about.bucket_ns)
 
