@@ -245,14 +245,14 @@ def test_columns_are_looked_at(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="there is no Delta table"):
         DeltaTables({"path": str(tmp_path / "none")}).schema()
     with pytest.raises(OperatorError, match="did you mean maxFilesPerTrigger"):
-        DeltaTables({"path": "x", "maxFilePerTrigger": "3"}).streamReader(SCHEMA)
+        DeltaTables({"path": "x", "maxFilePerTrigger": "3"}).streamReader(SCHEMA).initialOffset()
 
 
 def test_a_path_in_which_deltalake_finds_no_table_is_refused(tmp_path: Path) -> None:
     given = {"path": f"file:{tmp_path}/a%20b"}
     for begun in (
         DeltaTables(given).schema,
-        lambda: DeltaTables(given).streamReader(SCHEMA),
+        lambda: DeltaTables(given).streamReader(SCHEMA).initialOffset(),
         lambda: DeltaTables(given).streamWriter(SCHEMA, False),
     ):
         with pytest.raises(OperatorError, match=r"has %20 in its path.*another path"):

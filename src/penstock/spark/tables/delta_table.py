@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
+from penstock.spark.connector.common.engines import NoReader
 from penstock.spark.connector.common.option_values import Option, Values
 from penstock.spark.connector.common.plainly import plainly
 from penstock.spark.tables.delta_sink import DeltaWriter
@@ -47,10 +48,13 @@ class DeltaTables(DataSource):
         return StructType.fromJson(json.loads(deltalake.DeltaTable(path).schema().to_json()))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For `spark.readStream`. Raises: OperatorError."""
-        values = Values(dict(self.options), SOURCE_OPTIONS, "reading a Delta table")
-        files = values.number("maxFilesPerTrigger", 1, 1_000_000, FILES_MOST)
-        return DeltaStreamReader(_path(values), schema, files)
+        """For `spark.readStream`."""
+        try:
+            values = Values(dict(self.options), SOURCE_OPTIONS, "reading a Delta table")
+            files = values.number("maxFilesPerTrigger", 1, 1_000_000, FILES_MOST)
+            return DeltaStreamReader(_path(values), schema, files)
+        except OperatorError as error:
+            return NoReader(error)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """For `df.writeStream`. Raises: OperatorError."""

@@ -82,7 +82,7 @@ def test_a_mistake_of_the_program_keeps_its_traceback(tmp_path: Path) -> None:
     ("call", "words"),
     [
         ("DeltaTables({'path': 'none'}).schema()", "there is no Delta table none yet"),
-        ("DeltaTables({'pth': 'none'}).streamReader(None)", "did you mean path"),
+        ("DeltaTables({'pth': 'none'}).streamReader(None).initialOffset()", "did you mean path"),
         ("DeltaTables({'path': 'none'}).streamWriter(None, True)", "use outputMode append"),
         ("DeltaStreamReader('none', None, 1).latestOffset(READ, None)", "none is gone"),
         ("list(DeltaStreamReader('none', EMPTY, 1).read(PART))", "is gone before it was read"),
