@@ -8,16 +8,18 @@ from tests.spark.flow_events import FlowEvent
 
 WIDTH_NS = 40
 ACTORS = ("conn:A", "chan:A/1", "queue:/q", "queue:/r", "consumer:a@A", "consumer:b@B")
-PEERS = (*ACTORS[1:], "consumers:/q", "store:/", "rate:A", "alarm:memory")
+WAY = (*ACTORS[:4], "consumers:/q", *ACTORS[4:], "store:/", "rate:A", "alarm:memory")
+EDGES = [(actor, peer) for at, actor in enumerate(WAY) for peer in WAY[at + 1 :] if actor in ACTORS]
+"""Who may wait for whom. None leads back: where a bucket has a cycle, which a broker never has, the
+oracle follows it moment by moment and the tables do not (`test_blame_columns.py`)."""
 KINDS = ("gate_closed", "gate_opened")
 
 gates = st.tuples(
     st.sampled_from(KINDS),
-    st.sampled_from(ACTORS),
-    st.sampled_from(PEERS),
+    st.sampled_from(EDGES),
     st.sampled_from(("credit", "prefetch")),
     st.integers(-5, 50),
-)
+).map(lambda one: (one[0], *one[1], *one[2:]))
 others = st.one_of(
     st.tuples(
         st.sampled_from(("actor_down", "actor_up", "time_sample")),
