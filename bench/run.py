@@ -196,13 +196,21 @@ def choose_targets(options: argparse.Namespace) -> list[Target]:
 
 
 def told_apart(targets: Sequence[Target]) -> list[Target]:
-    """The same targets; Penstocks of one name are called after the Pythons they run on as well."""
+    """The same targets; Penstocks of one name are called after the Pythons they run on as well,
+    and builds for one Python by their number in the command."""
     names = [target.name for target in targets]
-    return [
+    named = [
         replace(target, name=f"{target.name}-{target.python}")
         if target.python and names.count(target.name) > 1
         else target
         for target in targets
+    ]
+    names = [target.name for target in named]
+    return [
+        replace(target, name=f"{target.name}-{names[: index + 1].count(target.name)}")
+        if target.kind == "penstock" and names.count(target.name) > 1
+        else target
+        for index, target in enumerate(named)
     ]
 
 
