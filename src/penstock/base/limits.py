@@ -292,6 +292,8 @@ TURN_MESSAGES: Final = Limit(1024, 1, 1_048_576, "messages per turn", KEY,
     "broker/actors/actor", "the actor goes to the end of the ready line")
 UNSENT_DELIVERIES: Final = Limit(200, 1, 65_535, "deliveries per queue and channel", PACE,
     "queues/consumers", "the consumer leaves the ready list until its socket has taken them")
+UNSENT_DELIVERIES_MAX: Final = Limit(2048, 1, 65_535, "deliveries per queue and channel", PACE,
+    "queues/consumers", "as many while its socket takes them all; the consumer gets no more then")
 WATCHDOG_MS: Final = Limit(60_000, 100, 3_600_000, "milliseconds", KEY, "flow/watchdog",
     "a hop that waited so long, its blocker finishing nothing, is reported; a lost grant is mended")
 WATCHDOG_HOPS: Final = Limit(10_000, 100, 1_000_000, "hops per tick", PACE,

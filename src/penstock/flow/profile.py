@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.base.limits import UNSENT_DELIVERIES
+from penstock.base.limits import UNSENT_DELIVERIES, UNSENT_DELIVERIES_MAX
 from penstock.flow.adaptive import INTERVAL_NS, TARGET_NS, Adaptive
 from penstock.flow.credit import Credit, Debt, Strategy, Window
 from penstock.flow.hop import (
@@ -50,7 +50,8 @@ class Profile:
     is_depth_aware: a queue above its depth mark keeps its grants back;
     account_high_bytes, account_high_messages: debt of one connection above which it is not read,
     0 for no limit;
-    unsent_deliveries: per queue and channel, not yet taken by the socket;
+    unsent_deliveries: per queue and channel, not yet taken by the socket; unsent_deliveries_max: up
+    to which these may become more while the socket takes them all at once, 0 for as they are;
     fair_bytes: quantum of fair shares between the publishers of a queue, 0 for none;
     target_ns, interval_ns: of the adaptive strategy;
     embed_below: messages with fewer bytes of body and properties cost no credit on their way to the
@@ -75,6 +76,7 @@ class Profile:
     account_high_bytes: int
     unsent_deliveries: int
     fair_bytes: int = 0
+    unsent_deliveries_max: int = 0
     target_ns: int = TARGET_NS
     interval_ns: int = INTERVAL_NS
     account_high_messages: int = 0
@@ -209,6 +211,7 @@ PENSTOCK: Final = Profile(
     _UNSENT,
     8 * KIB,
     account_high_messages=100_000,
+    unsent_deliveries_max=UNSENT_DELIVERIES_MAX.default,
 )
 ADAPTIVE: Final = replace(
     PENSTOCK, name="adaptive", strategy_name="adaptive", connection_channel=_FIRST,

@@ -130,18 +130,40 @@ class DeliverySink:
 
 
 class Unsent:
-    """Deliveries of one queue to one channel that the socket has not taken yet. `limit`: see
-    limits.UNSENT_DELIVERIES; is_stuck: the limit was reached and the socket, asked since, did not
+    """Deliveries of one queue to one channel that the socket has not taken yet. `limit`: how many
+    these may be, `least` to begin with and twice as many each time that the socket has taken them
+    all at once, up to `most`; when it has not it is `least` again (limits.UNSENT_DELIVERIES and
+    UNSENT_DELIVERIES_MAX). is_stuck: the limit was reached and the socket, asked since, did not
     take them: until then it is only the end of the turn that is waited for."""
 
-    __slots__ = ("consumers", "count", "is_listed", "is_stuck", "limit")
+    __slots__ = ("consumers", "count", "is_listed", "is_stuck", "least", "limit", "most")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, least: int, most: int = 0) -> None:
+        """most: 0 for as many as `least`."""
         self.count: i64 = 0
-        self.limit: i64 = limit
+        self.least: i64 = least
+        self.limit: i64 = least
+        self.most: i64 = most if most > least else least
         self.is_listed = False
         self.is_stuck = False
         self.consumers: dict[Consumer, None] = {}
+
+    def taken(self) -> bool:
+        """The socket has taken everything; whether the limit had been reached."""
+        was_full = self.count >= self.limit
+        self.count = 0
+        self.is_stuck = False
+        if was_full and self.limit < self.most:
+            self.limit = self.limit * 2 if self.limit * 2 < self.most else self.most
+        return was_full
+
+    def kept(self) -> bool:
+        """The socket has not taken everything; whether the limit is reached, and was not before."""
+        self.limit = self.least
+        if self.is_stuck or self.count < self.limit:
+            return False
+        self.is_stuck = True
+        return True
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

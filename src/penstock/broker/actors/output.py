@@ -305,10 +305,7 @@ class Output:
             self.unsent = NONE_UNSENT
             for unsent in listed:
                 unsent.is_listed = False
-                unsent.is_stuck = False
-                was_full = unsent.count >= unsent.limit
-                unsent.count = 0
-                if was_full:
+                if unsent.taken():
                     for consumer in list(unsent.consumers):
                         consumer.queue.consumer_changed(consumer)
         is_open = self.held_bytes < self.high_bytes
@@ -332,8 +329,7 @@ class Output:
     def _note_stuck(self) -> None:
         """The socket has not taken everything: those it was too much for are told, once."""
         for unsent in self.unsent:
-            if not unsent.is_stuck and unsent.count >= unsent.limit:
-                unsent.is_stuck = True
+            if unsent.kept():
                 for consumer in list(unsent.consumers):
                     consumer.queue.consumer_changed(consumer)
 

@@ -241,7 +241,8 @@ class Channel(LaneReceiver):
         "times",
         "transaction",
         "unsent",
-        "unsent_limit",
+        "unsent_least",
+        "unsent_most",
         "upstream",
         "verbs",
     )
@@ -260,7 +261,8 @@ class Channel(LaneReceiver):
         lot: ParkingLot,
         is_parking: bool,
         frame_bytes_max: int,
-        unsent_limit: int,
+        unsent_least: int,
+        unsent_most: int,
         line: Line,
     ) -> None:
         super().__init__(identity, line)
@@ -270,7 +272,8 @@ class Channel(LaneReceiver):
         self.verbs = verbs
         self.strategy = strategy
         self.frame_bytes_max: i64 = frame_bytes_max
-        self.unsent_limit = unsent_limit
+        self.unsent_least = unsent_least
+        self.unsent_most = unsent_most
         self.upstream: Lane | None = None
         self.parking = Parking(lot)
         self.inbox = Inbox()
@@ -781,7 +784,7 @@ class Channel(LaneReceiver):
         if unsent is None:
             if len(self.unsent) > 2 * len(self.consumers) + 16:
                 self._forget_unsent()
-            unsent = Unsent(self.unsent_limit)
+            unsent = Unsent(self.unsent_least, self.unsent_most)
             if self.unsent is NO_UNSENT:
                 self.unsent = {}
             self.unsent[queue_name] = unsent

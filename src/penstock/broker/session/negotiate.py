@@ -570,6 +570,7 @@ class Negotiator(ConnectionVerbs):
             profile.is_parking,
             int(connection.frame_bytes_max),
             profile.unsent_deliveries,
+            profile.unsent_deliveries_max,
             line,
         )
         channel.publisher.reference = reference

@@ -325,7 +325,9 @@ def small_setting(profile_name: str, seed: int, check_every: int) -> WorldSettin
     if profile.credit_initial:
         more = dice.between(1, 8)
         profile = profile.with_messages(more + dice.below(12), more)
-        profile = replace(profile, unsent_deliveries=dice.between(1, 30))
+        least = dice.between(1, 30)
+        most = 4 * least if profile.unsent_deliveries_max else 0
+        profile = replace(profile, unsent_deliveries=least, unsent_deliveries_max=most)
     if profile.credit_bytes_initial:
         more = dice.one_of((400, 2000, 20_000))
         profile = profile.with_bytes(more * dice.between(1, 3), more)

@@ -59,6 +59,37 @@ def test_deliveries_are_unsent_until_the_socket_has_taken_all() -> None:
     assert unsent.count == 0 and ears.heard == [] and not unsent.is_listed
 
 
+def test_more_may_be_unsent_while_the_socket_takes_all_at_once() -> None:
+    one, _ = output()
+    unsent = Unsent(200, 1000)
+    for limit in (200, 400, 800, 1000, 1000):
+        assert unsent.limit == limit
+        unsent.count = limit
+        one.note_unsent(unsent)
+        one.writer.write(b"a")
+        one.flush()
+        assert unsent.count == 0
+    unsent.count = 999
+    one.note_unsent(unsent)
+    one.flush()
+    assert unsent.limit == 1000, "it was not reached"
+    unsent.count = 300
+    one.note_unsent(unsent)
+    one.room_bytes = 1
+    one.writer.write(b"ab")
+    one.flush()
+    assert unsent.limit == 200 and unsent.is_stuck and unsent.count == 300
+    one.room_bytes = -1
+    one.flush()
+    assert unsent.limit == 400 and not unsent.is_stuck and unsent.count == 0
+
+
+def test_a_limit_without_a_higher_one_stays() -> None:
+    unsent = Unsent(200)
+    unsent.count = 200
+    assert unsent.taken() and unsent.limit == 200
+
+
 def test_the_high_mark_closes_between_two_sends() -> None:
     one, ears = output(100)
     one.note_delivered(NO_CAUSE, 60)

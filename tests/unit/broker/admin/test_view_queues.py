@@ -109,7 +109,7 @@ def test_the_end_of_a_turn_is_no_full_socket() -> None:
     # Between the actors' turns and the send it waits, but it is nobody's doing.
     (consumer,) = bed.broker.vhosts["/"].queues["q"].consumers
     publisher = bed.connect("p")
-    publisher.connection.receive(publish(1, "", "q", b"x") * (UNSENT + 1))
+    publisher.connection.receive(publish(1, "", "q", b"x") * (int(consumer.unsent.limit) + 1))
     bed.broker.scheduler.run_actors(1 << 62)
     assert consumer.reason == REASON_UNSENT and not consumer.is_ready
     assert not consumer.is_held
