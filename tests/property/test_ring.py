@@ -14,11 +14,9 @@ from penstock.queues.ring import MessageRing, unpacked
 from scripts.show_build import is_compiled
 
 COUNTS = st.integers(0, 3) | st.integers(0, 20_000)
-DEEDS = ("append", "extend", "take", "pop", "join", "clear", "look")
+DEEDS = ("append", "extend", "take", "take_run", "pop", "join", "clear", "look")
 STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(("append", "extend", "take", "pop", "join", "clear", "look")), COUNTS
-    ),
+    st.tuples(st.sampled_from(DEEDS), COUNTS),
     max_size=30,
 )
 
@@ -78,6 +76,16 @@ class Twin:
             found = [one for _ in some for one in (self.ring.first(), self.ring.take())]
             self.check(found[::2], found[1::2])
             self.check(found[::2], [self.twin.popleft() for _ in some])
+        elif what == "take_run":
+            oldest = self.ring.next_run(count)
+            assert len(oldest) <= count and bool(oldest) == bool(count and self.twin)
+            self.check(oldest, list(self.twin)[: len(oldest)])
+            # Not all that was looked at has to be taken.
+            gone = len(oldest) - len(oldest) // 4
+            if gone:
+                self.ring.drop_run(gone)
+            for _ in range(gone):
+                self.twin.popleft()
         elif what == "pop":
             some = range(min(count, len(self.twin)))
             found = [one for _ in some for one in (self.ring.newest(), self.ring.pop())]

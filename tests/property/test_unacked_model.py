@@ -36,6 +36,23 @@ class UnackedTwin(RuleBasedStateMachine):
             self.next_tag += 1
         self.check_bound()
 
+    @rule(count=st.integers(1, 3_000))
+    def skip_run(self, count: int) -> None:
+        self.table.skip_run(count)
+        self.next_tag += count
+        self.check_bound()
+
+    @rule(data=st.data(), count=st.integers(1, 60))
+    def take_run(self, data: st.DataObject, count: int) -> None:
+        tag = data.draw(st.integers(-1, self.next_tag + 1) | st.sampled_from([0, *self.known]))
+        taken = self.table.take_run(tag, count)
+        tags = range(tag, tag + count)
+        if taken:
+            assert [one.tag for one in taken] == list(tags)
+            assert [one.position for one in taken] == [self.known.pop(one) for one in tags]
+        else:
+            assert not all(one in self.known for one in tags) or tag < self.table.base
+
     @rule(data=st.data())
     def take(self, data: st.DataObject) -> None:
         tag = data.draw(st.integers(-1, self.next_tag + 1))

@@ -45,6 +45,17 @@ class Strategy:
         hop.in_flight_bytes += bytes_
         origin.charge(messages, bytes_)
 
+    def spare(self, hop: Hop, origin: Account) -> tuple[i64, i64]:
+        """So many messages and bytes together may be charged in one piece: nothing happens on the
+        way that would not happen if each were charged for itself. (0, 0) where that is not known.
+        """
+        if not origin.is_plain:
+            return (0, 0)
+        return (
+            origin.mark_messages - origin.debt_messages - origin.below_messages,
+            origin.mark_bytes - origin.debt_bytes - origin.below_bytes,
+        )
+
     def repay(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:
         """The receiver is done with them, or has handed them on and charged that first."""
         hop.in_flight -= messages
@@ -183,6 +194,28 @@ class Credit(Strategy):
             origin.debt_bytes += bytes_
         else:
             origin.charge(messages, bytes_)
+
+    def spare(self, hop: Hop, origin: Account) -> tuple[i64, i64]:
+        if not origin.is_plain or hop.is_spent:
+            return (0, 0)
+        messages: i64 = origin.mark_messages - origin.debt_messages - origin.below_messages
+        bytes_: i64 = origin.mark_bytes - origin.debt_bytes - origin.below_bytes
+        # What uses up a window closes a gate, and is charged for itself.
+        if hop.window > 0 and messages >= hop.balance:
+            messages = hop.balance - 1
+        if hop.window_bytes > 0 and bytes_ >= hop.balance_bytes:
+            bytes_ = hop.balance_bytes - 1
+        room = hop.room
+        if room is not None:
+            if room.is_tight:
+                return (0, 0)
+            # One half for the bytes, the other for what each message takes beside them.
+            half: i64 = (room.limit_bytes - room.in_flight_bytes) // 2
+            if bytes_ >= half:
+                bytes_ = half - 1
+            if room.extra_bytes > 0 and messages > (half - 1) // room.extra_bytes:
+                messages = (half - 1) // room.extra_bytes
+        return (messages, bytes_)
 
     def repay(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:
         hop.in_flight -= messages

@@ -65,11 +65,12 @@ def names_suffix(exchange: str, routing_key: str) -> bytes:
 class Event:
     """One thing the peer said. `kind`: EVENT_*; `payload`: a method's bytes, class id first.
 
-    For EVENT_ACK, `tag` and `flag` are basic.ack's delivery tag and multiple bit.
+    For EVENT_ACK, `tag` and `flag` are basic.ack's delivery tag and multiple bit; `count`: so many
+    of them, the tag of each one higher than that of the one before (FrameParser.more_acks).
     `after`: content events of this channel handed over before this one (set by the reader).
     """
 
-    __slots__ = ("after", "channel", "flag", "kind", "payload", "tag")
+    __slots__ = ("after", "channel", "count", "flag", "kind", "payload", "tag")
 
     def __init__(self, kind: i64, channel: i64, payload: bytes, tag: i64, flag: bool) -> None:
         self.kind: i64 = kind
@@ -78,6 +79,7 @@ class Event:
         self.tag: i64 = tag
         self.flag = flag
         self.after: i64 = 0
+        self.count: i64 = 1
 
 
 @mypyc_attr(acyclic=True, allow_interpreted_subclasses=True)

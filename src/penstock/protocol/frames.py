@@ -10,6 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.cause import Cause
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.wire import read_i16_be, read_i32_be, read_i64_be
 from penstock.protocol.content import (
@@ -29,6 +30,10 @@ RETURN: Final = 0x3C0032
 DELIVER: Final = 0x3C003C
 GET_OK: Final = 0x3C0047
 ACK: Final = 0x3C0050
+ACK_BYTES: Final = 21
+"""The frame of a basic.ack."""
+ACK_END: Final = 0xCE
+"""Its last two bytes, of one that is not for several."""
 METHOD_KEPT_BYTES: Final = 519
 """The longest basic.publish: two names of 255 bytes. A longer method is not one."""
 
@@ -65,6 +70,9 @@ NO_NUMBERS: Final[list[int]] = []
 """What all parsers share in which no content has begun."""
 NO_PIECES: Final[list[bytes]] = []
 """What all parsers share that do not wait for the end of a frame in pieces."""
+NO_MESSAGES: Final[list[Message]] = []
+"""What `next_run` gives where there is none."""
+MISSES_MAX: Final = 5
 PIECE_BYTES: Final = 4096
 """Smaller pieces are joined, because an object for each would take more memory than they do."""
 
@@ -78,7 +86,9 @@ class FrameParser:
     A payload may be as large as that too, as in RabbitMQ: some clients forget the envelope;
     body_bytes_max: bytes. A body announced larger is a ChannelFault 406 before any of it is kept.
     kept: bytes of contents on their way; pieces: of a frame of which `wanted` bytes are missing;
-    begun: channels on which contents have begun since `take_begun`.
+    begun: channels on which contents have begun since `take_begun`; last_bytes: of the content
+    that was found last and ends at `offset`, with its method, else 0; missed: how often in a row
+    nothing like it followed, so that the next `skips` are not looked at (`next_run`).
     Owner: the reader. Raises ConnectionFault 501, 505 and ChannelFault 406 from `next` only.
     Source: AMQP 0-9-1 section 4.2; RabbitMQ's rabbit_reader and rabbit_command_assembler.
     """
@@ -93,11 +103,14 @@ class FrameParser:
         "frame_bytes_max",
         "kept",
         "last_address",
+        "last_bytes",
+        "missed",
         "offset",
         "pieces",
         "pieces_bytes",
         "rest",
         "rest_at",
+        "skips",
         "wanted",
     )
 
@@ -118,6 +131,9 @@ class FrameParser:
         self.faulty_channel: i64 = 0
         self.kept: i64 = 0
         self.last_address = NO_ADDRESS
+        self.last_bytes: i64 = 0
+        self.missed: i64 = 0
+        self.skips: i64 = 0
 
     def feed(self, data: bytes) -> None:
         """Keep `data` behind what is still unread. At most one frame is carried over, and of `data`
@@ -197,6 +213,7 @@ class FrameParser:
         self.assemblies.clear()
         self.begun = NO_NUMBERS
         self.kept = 0
+        self.last_bytes = 0
 
     def unread_bytes(self) -> int:
         """Bytes fed and not yet consumed by `next`."""
@@ -254,6 +271,7 @@ class FrameParser:
         """
         out.event = None
         out.message = None
+        self.last_bytes = 0
         while True:
             buffer = self.buffer
             end: i64 = len(buffer)
@@ -344,6 +362,7 @@ class FrameParser:
                         out.message = Message(buffer[header:body], 0, address)
                     out.channel = channel
                     self.offset = body
+                    self.last_bytes = body - at
                     return True
                 stop: i64 = body + body_bytes + 8
                 if (
@@ -362,6 +381,7 @@ class FrameParser:
                         out.message = Message(buffer[header:stop], body_bytes, address)
                     out.channel = channel
                     self.offset = stop
+                    self.last_bytes = stop - at
                     return True
         self.offset = header
         if self.assemblies is NO_ASSEMBLIES:
@@ -372,6 +392,84 @@ class FrameParser:
         self.assemblies[channel] = Assembly(buffer[at + 7 : at + 7 + size])
         self.kept += size
         return False
+
+    def next_run(self, first: Message, origin: Cause, most: i64, most_bytes: i64) -> list[Message]:
+        """The contents behind `first`, which `next` has just found, that have its channel, address,
+        properties and size: `most` of them, and `most_bytes` of frames, at most, and `origin` is
+        said to pay for them. It is what `next` would find one by one, in one comparison each.
+
+        Where nothing like the one before follows it is looked for more and more rarely.
+        """
+        run: list[Message] = NO_MESSAGES
+        whole: i64 = self.last_bytes
+        at: i64 = self.offset
+        buffer = self.buffer
+        end: i64 = len(buffer)
+        if whole == 0 or end - at < whole:
+            return run
+        if self.skips > 0:
+            self.skips -= 1
+            return run
+        size: i64 = len(first.raw)
+        left: i64 = most_bytes // size
+        if left > most:
+            left = most
+        body_bytes: i64 = first.body_bytes
+        same: i64 = whole - body_bytes - 1 if body_bytes > 0 else whole
+        head = buffer[at - whole : at - whole + same]
+        address = first.address
+        is_shared = address.is_shared
+        stop: i64 = at + whole
+        while left > 0 and stop <= end and buffer[stop - 1] == 0xCE:
+            if buffer[at : at + same] != head:
+                break
+            raw = buffer[stop - size : stop]
+            message = (
+                SharedMessage(raw, body_bytes, address)
+                if is_shared
+                else Message(raw, body_bytes, address)
+            )
+            message.origin = origin
+            if run is NO_MESSAGES:
+                run = []
+            run.append(message)
+            left -= 1
+            at = stop
+            stop += whole
+        if run is not NO_MESSAGES:
+            self.offset = at
+            self.missed = 0
+        elif left > 0:
+            self.missed = self.missed + 1 if self.missed < MISSES_MAX else MISSES_MAX
+            self.skips = (1 << self.missed) - 1
+        return run
+
+    def more_acks(self, first: Event, most: i64) -> i64:
+        """Frames behind `first`, a basic.ack that `next` has just found, which say the same of the
+        next delivery and the next: `most` of them at most, which it stands for now as well; how
+        many these were."""
+        buffer = self.buffer
+        at: i64 = self.offset
+        if first.flag or at < ACK_BYTES:
+            return 0
+        begin: i64 = read_i64_be(buffer, at - ACK_BYTES)
+        end: i64 = len(buffer) - ACK_BYTES
+        tag: i64 = first.tag + 1
+        count: i64 = 0
+        while (
+            count < most
+            and at <= end
+            and read_i64_be(buffer, at + 11) == tag
+            and read_i64_be(buffer, at) == begin
+            and i64(read_i32_be(buffer, at + 7)) == ACK
+            and read_i16_be(buffer, at + 19) == ACK_END
+        ):
+            at += ACK_BYTES
+            tag += 1
+            count += 1
+        self.offset = at
+        first.count += count
+        return count
 
     def _address(self, buffer: bytes, at: i64, size: i64) -> Address:
         """Of the method's payload at `at`: that of the last one when the bytes are the same, as

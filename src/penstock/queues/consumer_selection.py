@@ -15,7 +15,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.queues.consumers import REASON_STANDBY, Consumer
+from penstock.queues.consumers import Consumer
+from penstock.queues.hold_reasons import REASON_STANDBY
 
 PRIORITY: Final = attrgetter("priority")
 

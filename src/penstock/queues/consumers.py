@@ -15,26 +15,17 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.clock import Clock
 from penstock.protocol.content import Message
+from penstock.queues.hold_reasons import (
+    REASON_CHANNEL_FLOW,
+    REASON_CHANNEL_PREFETCH,
+    REASON_NONE,
+    REASON_PREFETCH,
+    REASON_SOCKET,
+    REASON_UNSENT,
+)
 from penstock.queues.queue import ClassicQueue
 
 EVERYTHING: Final = 1 << 40
-
-REASON_NONE: Final = 0
-REASON_PREFETCH: Final = 1
-REASON_UNSENT: Final = 2
-REASON_SOCKET: Final = 3
-REASON_CHANNEL_FLOW: Final = 4
-REASON_CHANNEL_PREFETCH: Final = 5
-REASON_STANDBY: Final = 6
-REASON_NAMES: Final = (
-    "",
-    "prefetch",
-    "unsent",
-    "socket",
-    "client_flow",
-    "channel prefetch",
-    "standby",
-)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -124,22 +115,25 @@ class DeliverySink:
     ) -> None:
         raise NotImplementedError
 
+    def deliver_run(self, consumer: "Consumer", messages: list[Message], position: i64) -> i64:
+        """Give `consumer` the first of `messages`, never delivered before and from `position` on,
+        as far as they can be written as they are and the output takes them; how many."""
+        return 0
+
     def cancelled_by_broker(self, consumer: "Consumer") -> None:
         """The queue is gone; tell the client if it wants to know."""
         raise NotImplementedError
 
 
 class Unsent:
-    """Deliveries of one queue to one channel that the socket has not taken yet. `limit`: how many
-    these may be, `least` to begin with and twice as many each time that the socket has taken them
-    all at once, up to `most`; when it has not it is `least` again (limits.UNSENT_DELIVERIES and
-    UNSENT_DELIVERIES_MAX). is_stuck: the limit was reached and the socket, asked since, did not
-    take them: until then it is only the end of the turn that is waited for."""
+    """Deliveries of one queue to one channel that the socket has not taken yet. limit: how many may
+    be, `least` (limits.UNSENT_DELIVERIES) at first, doubled up to `most` whenever the socket takes
+    so many at once, `least` when it does not. is_stuck: the limit was reached and the socket, asked
+    since, did not take them: until then it is only the end of the turn that is waited for."""
 
     __slots__ = ("consumers", "count", "is_listed", "is_stuck", "least", "limit", "most")
 
     def __init__(self, least: int, most: int = 0) -> None:
-        """most: 0 for as many as `least`."""
         self.count: i64 = 0
         self.least: i64 = least
         self.limit: i64 = least
@@ -153,17 +147,16 @@ class Unsent:
         was_full = self.count >= self.limit
         self.count = 0
         self.is_stuck = False
-        if was_full and self.limit < self.most:
+        if was_full:
             self.limit = self.limit * 2 if self.limit * 2 < self.most else self.most
         return was_full
 
     def kept(self) -> bool:
         """The socket has not taken everything; whether the limit is reached, and was not before."""
         self.limit = self.least
-        if self.is_stuck or self.count < self.limit:
-            return False
-        self.is_stuck = True
-        return True
+        was_stuck = self.is_stuck
+        self.is_stuck = was_stuck or self.count >= self.limit
+        return self.is_stuck and not was_stuck
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -234,6 +234,25 @@ class MessageLine(ClassicQueue):
         self.deliver_count += 1
         return message
 
+    def run_position(self) -> i64:
+        return self.taken
+
+    def next_run(self, most: i64) -> list[Message]:
+        if self.returned or self.has_entries or self.taken < self.redelivered_below:
+            return []
+        return self.ring.next_run(most)
+
+    def drop_run(self, count: i64, bytes_: i64) -> None:
+        ring = self.ring
+        ring.drop_run(count)
+        self.taken += count
+        self.position = self.taken - 1
+        self.redelivered = False
+        memory: i64 = bytes_ + count * MESSAGE_OVERHEAD_BYTES
+        ring.bytes -= memory
+        self.bytes_ready -= memory
+        self.deliver_count += count
+
     def _take_any(self) -> Message:
         if self.returned:
             if is_stub(self.returned[0].message):

@@ -238,6 +238,20 @@ class ClassicQueue:
         on the disk."""
         raise NotImplementedError
 
+    def next_run(self, most: i64) -> list[Message]:
+        """The first ready messages, which stay: `most` at most, those that can be taken together
+        and were never delivered. Empty where they have to be taken one by one."""
+        return []
+
+    def run_position(self) -> i64:
+        """The position of the first message of `next_run`."""
+        raise NotImplementedError
+
+    def drop_run(self, count: i64, bytes_: i64) -> None:
+        """Take the first `count` of what `next_run` has given, `bytes_` of frames, for deliveries;
+        `position` is that of the last one then."""
+        raise NotImplementedError
+
     def put_back(self, position: i64, message: Message) -> None:
         """A delivered message, or its stub, comes back to where it was."""
         raise NotImplementedError

@@ -66,6 +66,19 @@ class UnackedTable:
             self._thin_out()
         return tag
 
+    def skip_run(self, count: i64) -> None:
+        """As `skip` of so many deliveries."""
+        if self.count > 0:
+            while count > 0:
+                self.skip()
+                count -= 1
+            return
+        if len(self.entries) > 0:
+            self.entries.clear()
+        self.head = 0
+        self.next_tag += count
+        self.base = self.next_tag
+
     def add(
         self, message: Message, queue: ConsumerQueue, consumer: Consumer | None, position: i64
     ) -> i64:
@@ -93,6 +106,31 @@ class UnackedTable:
         if index == self.head:
             self._trim()
         return entry
+
+    def take_run(self, tag: i64, count: i64) -> list[Delivery]:
+        """The deliveries with `count` tags from `tag` on, which are no longer remembered; none, and
+        all stay, where one of them is not there or is old."""
+        entries = self.entries
+        index: i64 = tag - self.base
+        end: i64 = index + count
+        taken: list[Delivery] = []
+        if index < self.head or end > len(entries):
+            return taken
+        at: i64 = index
+        while at < end:
+            entry = entries[at]
+            if entry is None:
+                return []
+            taken.append(entry)
+            at += 1
+        self.count -= count
+        at = index
+        while at < end:
+            entries[at] = None
+            at += 1
+        if index == self.head:
+            self._trim()
+        return taken
 
     def find(self, tag: i64) -> Delivery | None:
         """The delivery with `tag`, which stays; None if there is none."""

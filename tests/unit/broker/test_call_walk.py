@@ -7,8 +7,8 @@ from penstock.broker.actors import actor
 from scripts.show_build import is_compiled
 
 FILES_MOST = 43
-JUMPS_MOST = 211
-CALLS_IN_BATCH_MOST = 25.0
+JUMPS_MOST = 212
+CALLS_IN_BATCH_MOST = 8.5
 STORE_CALLS_IN_BATCH_MOST = 3.0
 """Record, checksum, index, batch, confirm and settlement: what is done for each message by itself
 would show as one call each."""

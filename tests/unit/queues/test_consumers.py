@@ -2,13 +2,8 @@
 
 import pytest
 
-from penstock.queues.consumers import (
-    REASON_NAMES,
-    Consumer,
-    ConsumerQueue,
-    DeliverySink,
-    Unsent,
-)
+from penstock.queues.consumers import Consumer, ConsumerQueue, DeliverySink, Unsent
+from penstock.queues.hold_reasons import REASON_NAMES
 
 
 def consumer(prefetch: int = 0, no_ack: bool = False) -> Consumer:

@@ -105,6 +105,14 @@ class Confirms:
         self.waiting.append(1)
         return sequence & SEQUENCE_MASK
 
+    def begin_run(self, count: i64, queues: i64) -> i64:
+        """`count` publishes arrive, 1.. , and `queues` have to take each, 1.. : the lower bits of
+        the number of the first."""
+        sequence: i64 = self.next_sequence
+        self.next_sequence = sequence + count
+        self.waiting.extend([int(queues)] * int(count))
+        return sequence & SEQUENCE_MASK
+
     def expect(self, sequence: i64, queues: i64) -> None:
         """`queues` have to take it, 0.. ; with 0 it is done at once."""
         if queues == 0:

@@ -11,7 +11,7 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.base.wire import BytesWriter, read_i16_be, write_i16_be, write_i64_be
 from penstock.broker.actors.confirms import begin_method
 from penstock.broker.actors.output import Answering, Output
-from penstock.protocol.content import FRAMED, Message, write_content
+from penstock.protocol.content import FRAMED, NO_ADDRESS, NO_CAUSE, Message, write_content
 from penstock.queues.consumers import Consumer, DeliverySink
 from penstock.queues.unacked import UnackedTable
 
@@ -97,6 +97,72 @@ class ChannelSink(DeliverySink):
             output.mark()
         if not consumer.unsent.is_listed:
             output.note_unsent(consumer.unsent)
+
+    def deliver_run(self, consumer: Consumer, messages: list[Message], position: i64) -> i64:
+        output = self.output
+        writer = output.writer
+        table = self.table
+        number: i64 = self.number
+        frame_bytes_max: i64 = self.frame_bytes_max
+        if frame_bytes_max >= PIECE_BYTES:
+            frame_bytes_max = PIECE_BYTES - 1
+        is_no_ack = consumer.is_no_ack
+        origin = NO_CAUSE
+        address = NO_ADDRESS
+        head = b""
+        tail = b""
+        room: i64 = output.high_bytes - output.held_bytes - output.written_bytes
+        tag: i64 = table.next_tag
+        given: i64 = 0
+        unnoted: i64 = 0
+        bytes_: i64 = 0
+        body_bytes: i64 = 0
+        for message in messages:
+            raw = message.raw
+            size: i64 = len(raw)
+            if (i64(read_i16_be(raw, 1)) & 0xFFFF) != number or size > frame_bytes_max:
+                break
+            if message.origin is not origin:
+                if unnoted > 0:
+                    output.note_run(origin, unnoted, bytes_)
+                    unnoted = 0
+                    bytes_ = 0
+                origin = message.origin
+            if message.address is not address:
+                address = message.address
+                suffix_bytes: i64 = len(address.suffix)
+                if consumer.head_bytes != suffix_bytes:
+                    consumer.head_bytes = suffix_bytes
+                    consumer.head = delivery_head(number, consumer.tag, suffix_bytes)
+                head = consumer.head
+                tail = b"\0" + address.suffix
+            if not is_no_ack:
+                tag = table.add(message, consumer.queue, consumer, position + given)
+                body_bytes += i64(message.body_size)
+            writer.write(head)
+            write_i64_be(writer, tag)
+            writer.write(tail)
+            writer.write(raw)
+            tag += 1
+            given += 1
+            unnoted += 1
+            bytes_ += size
+            room -= size
+            if room <= 0:
+                break
+        if given == 0:
+            return 0
+        output.note_run(origin, unnoted, bytes_)
+        if is_no_ack:
+            table.skip_run(given)
+        else:
+            self.unacked_count += given
+            self.unacked_bytes += body_bytes
+        if not output.is_dirty:
+            output.mark()
+        if not consumer.unsent.is_listed:
+            output.note_unsent(consumer.unsent)
+        return given
 
     def cancelled_by_broker(self, consumer: Consumer) -> None:
         self.face.consumer_gone(consumer)

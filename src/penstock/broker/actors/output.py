@@ -199,6 +199,16 @@ class Output:
         if self.is_open and self.held_bytes + written >= self.high_bytes:
             self._set_open(False)
 
+    def note_run(self, origin: Cause, messages: i64, bytes_: i64) -> None:
+        """As `note_delivered` of so many `messages` that cost `origin` `bytes_` together."""
+        if origin is not self.origin:
+            self._begin_run(origin)
+        self.run_messages += messages
+        self.run_bytes += bytes_
+        self.written_bytes += bytes_
+        if self.is_open and self.held_bytes + self.written_bytes >= self.high_bytes:
+            self._set_open(False)
+
     def note_answered(self, origin: Cause, bytes_: i64) -> None:
         """An answer with `bytes_` of content is in the buffer, and `origin` is charged for it."""
         self.mark()

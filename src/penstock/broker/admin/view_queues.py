@@ -29,14 +29,14 @@ from penstock.explain.consumer_causes import (
 )
 from penstock.explain.root_causes import FULL_STORE, MIRRORS, UNCOMMITTED
 from penstock.protocol.content import SHARED_BYTES, Message, SharedMessage
-from penstock.queues.consumers import (
+from penstock.queues.consumers import Consumer
+from penstock.queues.hold_reasons import (
     REASON_CHANNEL_FLOW,
     REASON_CHANNEL_PREFETCH,
     REASON_NAMES,
     REASON_PREFETCH,
     REASON_SOCKET,
     REASON_UNSENT,
-    Consumer,
 )
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import NEVER

@@ -36,6 +36,7 @@ from penstock.broker.channel.inbox import Inbox
 from penstock.broker.channel.parking import Parking
 from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.broker.channel.publish import Publisher
+from penstock.broker.channel.publish_run import publish_run
 from penstock.broker.channel.settling import GIVE_BACK, Settling, settled_at_once, unknown_tag
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Transaction
 from penstock.broker.queue.queue_actor import QueueActor
@@ -410,6 +411,8 @@ class Channel(LaneReceiver):
         done: i64 = 0
         bytes_: i64 = 0
         inbox = self.inbox
+        count: i64 = 0
+        size: i64 = 0
         try:
             while budget > 0 and not self.is_closed and not self.output.is_full:
                 if publisher.spread is not None:
@@ -429,15 +432,26 @@ class Channel(LaneReceiver):
                         bytes_ = 0
                     event = inbox.next()
                     self._perform(event)
-                    budget -= 1 if event.kind == EVENT_ACK else METHOD_COST
+                    budget -= event.count if event.kind == EVENT_ACK else METHOD_COST
                     continue
                 items = upstream.items
                 at: i64 = upstream.head
                 if at >= len(items):
                     upstream.is_listed = False
                     break
+                if self.transaction is None and len(items) - at > 1:
+                    due: i64 = inbox.until_due()
+                    most: i64 = budget if budget < due else due
+                    count, size = publish_run(publisher, items, at, most)
+                    if count > 0:
+                        upstream.head = at + count
+                        inbox.taken += count
+                        done += count
+                        bytes_ += size
+                        budget -= count
+                        continue
                 message = items[at]
-                size: i64 = len(message.raw)
+                size = len(message.raw)
                 if self.transaction is not None:
                     publisher.check(message)
                     self.transaction.publish(message)
@@ -579,19 +593,27 @@ class Channel(LaneReceiver):
 
     def _perform(self, event: Event) -> None:
         if event.kind == EVENT_ACK:
-            self.acknowledge(event.tag, event.flag)
+            self.acknowledge(event.tag, event.flag, event.count)
         else:
             self.verbs.perform(self, event)
 
-    def acknowledge(self, tag: i64, is_multiple: bool) -> None:
-        """basic.ack. Raises: ChannelFault 406 for a tag nobody waits for."""
-        if self.transaction is not None:
-            self.verbs.perform(self, Event(EVENT_ACK, self.number, b"", tag, is_multiple))
-            return
-        if is_multiple:
-            self.settle_all(self.take_many(tag, 80), ACK, "", 80)
-        else:
-            self.settle_one(tag)
+    def acknowledge(self, tag: i64, is_multiple: bool, count: i64 = 1) -> None:
+        """basic.ack, or `count` of them for one tag after the other. Raises: ChannelFault 406 for a
+        tag nobody waits for."""
+        if count > 1 and self.transaction is None:
+            run = self.table.take_run(tag, count)
+            if run:
+                self.settle_many(run)
+                return
+        while count > 0:
+            if self.transaction is not None:
+                self.verbs.perform(self, Event(EVENT_ACK, self.number, b"", tag, is_multiple))
+            elif is_multiple:
+                self.settle_all(self.take_many(tag, 80), ACK, "", 80)
+            else:
+                self.settle_one(tag)
+            tag += 1
+            count -= 1
 
     def give_back(self, message: Message, code: int, text: str) -> None:
         """basic.return with the message's content."""

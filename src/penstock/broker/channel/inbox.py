@@ -10,6 +10,7 @@ from penstock.protocol.content import Event
 
 CROWD: Final = PARKED_METHODS.default
 CROWD_BYTES: Final = PARKED_METHODS_BYTES.default
+EVERY: Final = 1 << 40
 NO_METHODS: Final[list[Event]] = []
 """What all channels share that have never had a method wait."""
 
@@ -67,6 +68,13 @@ class Inbox:
     def is_due(self) -> bool:
         """Whether the oldest method's turn has come. Raises: IndexError when there is none."""
         return not self.is_parked and self.methods[self.head].after <= self.taken
+
+    def until_due(self) -> i64:
+        """How many more publishes have to be taken before the next method is due; as many as there
+        may be where none waits for that."""
+        if self.is_parked or self.head >= len(self.methods):
+            return EVERY
+        return self.methods[self.head].after - self.taken
 
     def is_crowded(self, parts: i64 = 1) -> bool:
         """Whether as much waits behind what is parked, or kept, as may, or one part in `parts` of

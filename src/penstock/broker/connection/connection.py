@@ -324,10 +324,15 @@ class Connection(ChannelHost):
             if message is not None:
                 if self.phase < PHASE_CLOSING:
                     self._arrive(received.channel, message)
+                    if parser.last_bytes > 0 and budget > 1:
+                        budget -= self._arrive_run(message, budget)
                 continue
             event = received.event
             if event is not None:
-                budget -= 0 if event.kind == EVENT_ACK else METHOD_COST
+                if event.kind != EVENT_ACK:
+                    budget -= METHOD_COST
+                elif self.phase == PHASE_OPEN and parser.offset < len(parser.buffer):
+                    budget -= parser.more_acks(event, budget)
                 self.hear(event)
                 if self.phase == PHASE_CLOSED:
                     return False
@@ -385,6 +390,33 @@ class Connection(ChannelHost):
             self.last_channel = channel
         channel.inbox.arrived += 1
         self._content(channel, message)
+
+    def _arrive_run(self, first: Message, most: i64) -> i64:
+        """Publishes like `first`, which has just arrived and stands before them, are handed to its
+        channel together, `most` of them at most, where nothing but a closed hop could hold them and
+        none of them closes it; how many these were."""
+        channel = self.last_channel
+        if channel is None or self.alarms or self.rated is not None or not self.gate.is_open:
+            return 0
+        lane = channel.upstream
+        if lane is None or lane.is_closed or channel.parking.entrance:
+            return 0
+        account = self.account
+        count, bytes_ = self.strategy.spare(lane, account)
+        if count > most:
+            count = most
+        if count < 2:
+            return 0
+        run = self.parser.next_run(first, account, count, bytes_)
+        count = len(run)
+        if count > 0:
+            self.receive_count += count
+            channel.inbox.arrived += count
+            lane.items.extend(run)
+            self.strategy.charge(lane, account, count, count * len(first.raw))
+            if not lane.is_listed:
+                channel.offered(lane)
+        return count
 
     # -- publishes -------------------------------------------------------------------------------
 

@@ -18,13 +18,8 @@ from penstock.broker.lease.lease_reader import LeaseReader
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.uncommitted import ReadWaiter
 from penstock.protocol.content import Message, SharedMessage
-from penstock.queues.consumers import (
-    REASON_CHANNEL_PREFETCH,
-    Consumer,
-    ConsumerQueue,
-    Delivery,
-    DeliverySink,
-)
+from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, DeliverySink
+from penstock.queues.hold_reasons import REASON_CHANNEL_PREFETCH
 from penstock.queues.leases import LeaseGroup
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 

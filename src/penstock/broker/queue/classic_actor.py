@@ -41,6 +41,8 @@ from penstock.queues.rules import QueueRules
 
 FORGOTTEN_AT_ONCE: Final = 512
 """Messages of a queue that was purged or has ended."""
+RUN_MIN: Final = 2
+"""Fewer messages are not given together."""
 HELD_AT_ONCE: Final = 512
 """Consumers that one turn finds without room, as when the channel of very many ends."""
 
@@ -261,14 +263,14 @@ class ClassicActor(QueueActor):
                     room = left
                 if not consumer.fits(messages):
                     room = 0
-                if consumer.is_no_ack and self.queue_limits is None:
-                    left -= self._give_away(consumer, room)
-                    room = 0
                 sink = consumer.sink
                 while room > 0 and sink.is_output_open:
-                    self._give(consumer)
-                    room -= 1
-                    left -= 1
+                    given: i64 = self._give_run(consumer, room) if room >= RUN_MIN else 0
+                    if given == 0:
+                        self._give(consumer)
+                        given = 1
+                    room -= given
+                    left -= given
                 if consumer.room() == 0 or not consumer.fits(messages):
                     self._hold(consumer)
                     holds -= 1
@@ -289,48 +291,71 @@ class ClassicActor(QueueActor):
             self.cursor += 1
         return False
 
-    def _give_away(self, consumer: Consumer, most: i64) -> i64:
-        """Up to `most` messages of a queue without rules, to a consumer that answers none; how many
-        were given. The books are changed once for those of one cause."""
+    def _give_run(self, consumer: Consumer, most: i64) -> i64:
+        """Up to `most` messages of a queue without rules together, to a consumer that has room for
+        them; how many were given, 0 where the next one has to be given by itself. The books are
+        changed once for those of one cause."""
+        if self.queue_limits is not None:
+            return 0
         messages = self.messages
-        sink = consumer.sink
-        unsent = consumer.unsent
+        run = messages.next_run(most)
+        if len(run) < RUN_MIN:
+            return 0
+        given: i64 = consumer.sink.deliver_run(consumer, run, messages.run_position())
+        if given == 0:
+            return 0
+        if given < len(run):
+            run = run[:given]
+        consumer.delivered += given
+        consumer.unsent.count += given
+        if consumer.is_no_ack:
+            messages.drop_run(given, self._given_away(run))
+            messages.ack_count += given
+            return given
+        bytes_: i64 = 0
+        body_bytes: i64 = 0
+        for message in run:
+            bytes_ += len(message.raw)
+            body_bytes += i64(message.body_size)
+        messages.drop_run(given, bytes_)
+        consumer.unacked += given
+        consumer.unacked_bytes += body_bytes
+        self.unacked_count += given
+        self.unacked_bytes += bytes_
+        self.unacked_body_bytes += body_bytes
+        return given
+
+    def _given_away(self, run: list[Message]) -> i64:
+        """The messages of `run` were given to a consumer that answers none, and have left the
+        queue; their bytes."""
         origin: Cause = NO_CAUSE
-        given: i64 = 0
         paid: i64 = 0
         paid_bytes: i64 = 0
         shared: i64 = 0
-        try:
-            while given < most and sink.is_output_open:
-                message = messages.take()
-                given += 1
-                if message.origin is not origin:
-                    if paid > 0:
-                        leave(origin, paid, paid_bytes, shared)
-                    origin = message.origin
-                    paid = 0
-                    paid_bytes = 0
-                    shared = 0
-                size: i64 = len(message.raw)
-                paid += 1
-                paid_bytes += size
-                # As SharedMessage.left, without a call for each.
-                if isinstance(message, SharedMessage):
-                    holders: i64 = message.holders - 1
-                    if holders >= 0:
-                        message.holders = holders
-                        if holders > 0:
-                            shared += size + SHARED_BYTES
-                consumer.delivered += 1
-                unsent.count += 1
-                if message.stored is not None:
-                    self.forget(message)
-                sink.deliver(consumer, message, messages.position, messages.redelivered)
-        finally:
-            messages.ack_count += given
-            if paid > 0:
-                leave(origin, paid, paid_bytes, shared)
-        return given
+        bytes_: i64 = 0
+        for message in run:
+            if message.origin is not origin:
+                if paid > 0:
+                    leave(origin, paid, paid_bytes, shared)
+                origin = message.origin
+                paid = 0
+                paid_bytes = 0
+                shared = 0
+            size: i64 = len(message.raw)
+            paid += 1
+            paid_bytes += size
+            bytes_ += size
+            # As SharedMessage.left, without a call for each.
+            if isinstance(message, SharedMessage):
+                holders: i64 = message.holders - 1
+                if holders >= 0:
+                    message.holders = holders
+                    if holders > 0:
+                        shared += size + SHARED_BYTES
+            if message.stored is not None:
+                self.forget(message)
+        leave(origin, paid, paid_bytes, shared)
+        return bytes_
 
     def _give(self, consumer: Consumer) -> None:
         message = self.messages.take()

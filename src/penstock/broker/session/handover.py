@@ -86,8 +86,9 @@ def frames_of(events: Iterable[Event]) -> bytes:
     for event in events:
         number = int(event.channel)
         if event.kind == EVENT_ACK:
-            tag = int(event.tag) & 0xFFFFFFFFFFFFFFFF
-            parts.append(method_frame(number, m.BasicAck(tag, event.flag)))
+            for tag in range(int(event.tag), int(event.tag + event.count)):
+                ack = m.BasicAck(tag & 0xFFFFFFFFFFFFFFFF, event.flag)
+                parts.append(method_frame(number, ack))
         else:
             size = len(event.payload).to_bytes(4, "big")
             parts.append(b"\x01" + number.to_bytes(2, "big") + size + event.payload + b"\xce")

@@ -33,7 +33,8 @@ from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.dead_letter.dead_letters import DeadLane
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
-from penstock.queues.consumers import REASON_STANDBY, Consumer, Delivery
+from penstock.queues.consumers import Consumer, Delivery
+from penstock.queues.hold_reasons import REASON_STANDBY
 from penstock.simulation.laws.ledger_checks import LedgerLaws, check_streams, is_waiting_for_letters
 from penstock.simulation.laws.parking_laws import (
     check_lots,

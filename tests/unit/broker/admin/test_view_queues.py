@@ -6,7 +6,7 @@ from penstock.broker.admin.views import actor_snapshots, snapshot_steps
 from penstock.explain.explain import explain
 from penstock.explain.explanation import FREE, THROTTLED, Explanation
 from penstock.protocol import methods as m
-from penstock.queues.consumers import REASON_UNSENT
+from penstock.queues.hold_reasons import REASON_UNSENT
 from penstock.simulation.machine.disk import SimDisk
 from penstock.simulation.machine.durable_disks import HandDisk, give_store
 from penstock.telemetry.window import WindowHistory
