@@ -56,7 +56,7 @@ CONTENTS = st.builds(
     content,
     st.sampled_from(("k", "other")),
     st.sampled_from((1, 1, 1, 2)),
-    st.sampled_from((0, 1, 16, 16, 16, 300)),
+    st.sampled_from((0, 1, 16, 16, 16, 17, 300)),
     # The end of a frame, and the begin of one, are bytes that a body may have as well.
     st.sampled_from((0, 1, 0xCE, 120)),
     st.sampled_from((0, 0, 1, 2)),
@@ -78,7 +78,14 @@ OTHERS = st.sampled_from(
 )
 STREAMS = st.lists(
     st.one_of(
-        st.builds(lambda data, count: data * count, CONTENTS, st.integers(1, 6)), ACKS, OTHERS
+        st.builds(lambda data, count: data * count, CONTENTS, st.integers(1, 6)),
+        st.builds(
+            lambda key, sizes: b"".join(content(key, 1, size, 7, 2) for size in sizes),
+            st.sampled_from(("k", "other")),
+            st.lists(st.sampled_from((0, 5, 5, 40)), max_size=8),
+        ),
+        ACKS,
+        OTHERS,
     ),
     max_size=12,
 ).map(b"".join)
@@ -100,7 +107,8 @@ def parsed(pieces: list[bytes], most: int) -> list[Found]:
                 all_ = [message]
                 if most:
                     run = parser.next_run(message, PAYER, most, 10_000)
-                    assert len(run) <= most and sum(len(one.raw) for one in run) <= 10_000
+                    assert len(run) <= most and parser.run_bytes <= 10_000
+                    assert parser.run_bytes == sum(len(one.raw) for one in run)
                     assert all(one.origin is PAYER for one in run)
                     all_ += run
                 for one in all_:
@@ -146,8 +154,19 @@ def test_a_damaged_frame_ends_a_run_and_is_found_by_the_next_look() -> None:
         assert parser.offset == len(one) * (5 if is_body else 3)
 
 
+def test_bodies_of_other_sizes_are_found_together_too() -> None:
+    sizes = (16, 1, 300, 300, 16, 5000, 5000, 5000, 1)
+    parser = FrameParser(131_072, 1 << 20)
+    parser.feed(b"".join(content("k", 1, size, 7, 2) for size in sizes))
+    received = Received()
+    assert parser.next(received) and received.message is not None
+    run = parser.next_run(received.message, PAYER, 100, 1 << 20)
+    assert [len(one.body()) for one in run] == list(sizes[1:])
+    assert not parser.next(received)
+
+
 def test_where_nothing_alike_follows_it_is_looked_for_rarely_and_then_again() -> None:
-    small, large = content("k", 1, 16, 7, 0), content("k", 1, 17, 7, 0)
+    small, large = content("k", 1, 16, 7, 0), content("other", 1, 16, 7, 0)
     parser = FrameParser(131_072, 1 << 20)
     parser.feed((small + large) * 40 + small * 200)
     received = Received()

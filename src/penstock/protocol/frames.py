@@ -88,7 +88,7 @@ class FrameParser:
     kept: bytes of contents on their way; pieces: of a frame of which `wanted` bytes are missing;
     begun: channels on which contents have begun since `take_begun`; last_bytes: of the content
     that was found last and ends at `offset`, with its method, else 0; missed: how often in a row
-    nothing like it followed, so that the next `skips` are not looked at (`next_run`).
+    nothing like it followed, so that the next `skips` are not looked at (`next_run`, run_bytes).
     Owner: the reader. Raises ConnectionFault 501, 505 and ChannelFault 406 from `next` only.
     Source: AMQP 0-9-1 section 4.2; RabbitMQ's rabbit_reader and rabbit_command_assembler.
     """
@@ -110,6 +110,7 @@ class FrameParser:
         "pieces_bytes",
         "rest",
         "rest_at",
+        "run_bytes",
         "skips",
         "wanted",
     )
@@ -133,6 +134,7 @@ class FrameParser:
         self.last_address = NO_ADDRESS
         self.last_bytes: i64 = 0
         self.missed: i64 = 0
+        self.run_bytes: i64 = 0
         self.skips: i64 = 0
 
     def feed(self, data: bytes) -> None:
@@ -394,55 +396,97 @@ class FrameParser:
         return False
 
     def next_run(self, first: Message, origin: Cause, most: i64, most_bytes: i64) -> list[Message]:
-        """The contents behind `first`, which `next` has just found, that have its channel, address,
-        properties and size: `most` of them, and `most_bytes` of frames, at most, and `origin` is
-        said to pay for them. It is what `next` would find one by one, in one comparison each.
+        """The contents behind `first`, which `next` has just found, that have its channel, address
+        and properties: `most` of them, and `most_bytes` of frames, at most, and `origin` is said to
+        pay for them. It is what `next` would find one by one; each is found by comparing all that
+        stands before the body, and where sizes differ all but the two that tell them.
 
-        Where nothing like the one before follows it is looked for more and more rarely.
+        Where nothing like the one before follows it is looked for more and more rarely. run_bytes:
+        frames of what was found.
         """
         run: list[Message] = NO_MESSAGES
+        self.run_bytes = 0
         whole: i64 = self.last_bytes
         at: i64 = self.offset
         buffer = self.buffer
-        end: i64 = len(buffer)
-        if whole == 0 or end - at < whole:
+        if whole == 0 or len(buffer) - at < 8:
             return run
         if self.skips > 0:
             self.skips -= 1
             return run
-        size: i64 = len(first.raw)
-        left: i64 = most_bytes // size
-        if left > most:
-            left = most
-        body_bytes: i64 = first.body_bytes
-        same: i64 = whole - body_bytes - 1 if body_bytes > 0 else whole
-        head = buffer[at - whole : at - whole + same]
         address = first.address
-        is_shared = address.is_shared
-        stop: i64 = at + whole
-        while left > 0 and stop <= end and buffer[stop - 1] == 0xCE:
-            if buffer[at : at + same] != head:
+        size: i64 = len(first.raw)
+        body_bytes: i64 = first.body_bytes
+        method: i64 = whole - size
+        same: i64 = whole - body_bytes - 1 if body_bytes > 0 else whole
+        before: i64 = at - whole
+        head = buffer[before : before + same]
+        # Up to the size of the body, and from there to the size of the body's frame.
+        begin = head[: method + 11]
+        middle = head[method + 19 : same - 4] if body_bytes > 0 else b""
+        left: i64 = most_bytes
+        is_alike, is_other = True, False
+        while most > 0:
+            stop: i64 = at + whole
+            if not is_alike or stop > len(buffer) or buffer[at : at + same] != head:
+                found: i64 = self._body_behind(at, begin, middle)
+                if found == 0:
+                    is_other = True
+                    break
+                is_alike = found == body_bytes
+                size += found - body_bytes
+                whole += found - body_bytes
+                body_bytes = found
+                stop = at + whole
+                if is_alike:
+                    head = buffer[at : at + same]
+            if size > left or buffer[stop - 1] != 0xCE:
                 break
             raw = buffer[stop - size : stop]
-            message = (
-                SharedMessage(raw, body_bytes, address)
-                if is_shared
-                else Message(raw, body_bytes, address)
-            )
+            if address.is_shared:
+                message: Message = SharedMessage(raw, body_bytes, address)
+            else:
+                message = Message(raw, body_bytes, address)
             message.origin = origin
             if run is NO_MESSAGES:
                 run = []
             run.append(message)
-            left -= 1
+            most -= 1
+            left -= size
             at = stop
-            stop += whole
         if run is not NO_MESSAGES:
             self.offset = at
             self.missed = 0
-        elif left > 0:
+            self.run_bytes = most_bytes - left
+        elif is_other:
             self.missed = self.missed + 1 if self.missed < MISSES_MAX else MISSES_MAX
             self.skips = (1 << self.missed) - 1
         return run
+
+    def _body_behind(self, at: i64, begin: bytes, middle: bytes) -> i64:
+        """The size of the body of the content at `at`, if that is whole in the buffer and is as
+        `begin` before that size and as `middle` between it and the size of the body's frame; 0 if
+        it is anything else, or has no body."""
+        buffer = self.buffer
+        size_at: i64 = at + len(begin)
+        again_at: i64 = size_at + 8 + len(middle)
+        if (
+            not middle
+            or again_at + 5 > len(buffer)
+            or buffer[at:size_at] != begin
+            or buffer[size_at + 8 : again_at] != middle
+        ):
+            return 0
+        size: i64 = read_i64_be(buffer, size_at)
+        if (
+            size <= 0
+            or size > self.body_bytes_max
+            or size > self.frame_bytes_max
+            or again_at + 5 + size > len(buffer)
+            or i64(read_i32_be(buffer, again_at)) != size
+        ):
+            return 0
+        return size
 
     def more_acks(self, first: Event, most: i64) -> i64:
         """Frames behind `first`, a basic.ack that `next` has just found, which say the same of the

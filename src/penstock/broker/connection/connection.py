@@ -324,7 +324,7 @@ class Connection(ChannelHost):
             if message is not None:
                 if self.phase < PHASE_CLOSING:
                     self._arrive(received.channel, message)
-                    if parser.last_bytes > 0 and budget > 1:
+                    if parser.last_bytes > 0 and parser.offset < len(parser.buffer) and budget > 1:
                         budget -= self._arrive_run(message, budget)
                 continue
             event = received.event
@@ -407,13 +407,14 @@ class Connection(ChannelHost):
             count = most
         if count < 2:
             return 0
-        run = self.parser.next_run(first, account, count, bytes_)
+        parser = self.parser
+        run = parser.next_run(first, account, count, bytes_)
         count = len(run)
         if count > 0:
             self.receive_count += count
             channel.inbox.arrived += count
             lane.items.extend(run)
-            self.strategy.charge(lane, account, count, count * len(first.raw))
+            self.strategy.charge(lane, account, count, parser.run_bytes)
             if not lane.is_listed:
                 channel.offered(lane)
         return count
