@@ -119,7 +119,8 @@ def parsed(pieces: list[bytes], most: int) -> list[Found]:
                 if most:
                     assert parser.more_acks(event, most) == event.count - 1 <= most
                 for at in range(int(event.count)):
-                    found.append(Found(int(event.channel), (int(event.tag) + at, event.flag)))
+                    tag = (int(event.tag) + at) & 0xFFFF_FFFF_FFFF_FFFF
+                    found.append(Found(int(event.channel), (tag, event.flag)))
             elif event is not None:
                 found.append(Found(int(event.channel), event.payload))
     return found
