@@ -8,11 +8,13 @@ where there are none; and what may be charged in one piece changes the books as 
 import struct
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.cause import Cause
 from penstock.base.clock import ManualClock
+from penstock.broker.channel.publish_run import publish_run
 from penstock.broker.session.handover import frames_of
 from penstock.flow.account import Account
 from penstock.flow.credit import Credit, Strategy, Window
@@ -300,6 +302,28 @@ def test_bytes_in_one_piece_end_as_frame_by_frame(script: Script) -> None:
     for play in (whole, cut):
         published = sum(len(frames) for _, frames in script.steps)
         assert sum(len(one) for one in play.confirmed) == published, "each is answered, and once"
+
+
+@pytest.mark.parametrize("spent", ["q", "r"])
+def test_a_queue_without_bytes_to_spare_ends_a_run_for_all(spent: str) -> None:
+    bed = Bed()
+    peer = bed.connect()
+    for name in ("q", "r"):
+        peer.call(1, m.QueueDeclare(name), m.QueueDeclareOk)
+        peer.call(1, m.QueueBind(name, "amq.fanout", ""), m.QueueBindOk)
+    peer.publish("", b"first", exchange="amq.fanout")
+    publisher = peer.connection.channels[1].publisher
+    parser = FrameParser(131_072, 1 << 20)
+    parser.feed(publish(1, "amq.fanout", "", b"x") * 20)
+    received = Received()
+    assert parser.next(received) and received.message is not None
+    items = parser.next_run(received.message, publisher.account, 100, 1 << 20)
+    lane = publisher.lanes[spent]
+    bytes_ = int(lane.balance_bytes) - 1
+    publisher.strategy.charge(lane, publisher.account, 1, bytes_)
+    assert publish_run(publisher, items, 0, 20) == (0, 0)
+    publisher.strategy.repay(lane, publisher.account, 1, bytes_)
+    assert publish_run(publisher, items, 0, 20)[0] == len(items) == 19
 
 
 def test_a_run_of_acks_with_one_that_nobody_waits_for_ends_there() -> None:

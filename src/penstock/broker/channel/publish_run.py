@@ -13,7 +13,7 @@ from mypy_extensions import i32, i64
 from penstock.base.wire import read_i16_be, read_i32_be
 from penstock.broker.actors.confirms import SEQUENCE_MASK
 from penstock.broker.actors.lane import Lane
-from penstock.broker.channel.publish import COPIES_OF_ONE, Publisher
+from penstock.broker.channel.publish import COPIES_OF_ONE, NO_BOUND, Publisher
 from penstock.broker.channel.route import Route
 from penstock.protocol.content import UNNUMBERED, Address, Message, SharedMessage, shared_of
 
@@ -43,7 +43,7 @@ def publish_run(publisher: Publisher, items: list[Message], at: i64, most: i64) 
         return (0, 0)
     lanes = route.lanes
     copies: i64 = len(lanes)
-    bytes_max: i64 = 0
+    bytes_max: i64 = NO_BOUND
     for lane in lanes:
         count, bytes_ = publisher.strategy.spare(lane, publisher.account)
         if copies > 1:
@@ -51,7 +51,7 @@ def publish_run(publisher: Publisher, items: list[Message], at: i64, most: i64) 
             bytes_ //= copies
         if count < most:
             most = count
-        if bytes_max == 0 or bytes_ < bytes_max:
+        if bytes_ < bytes_max:
             bytes_max = bytes_
     if most < RUN_MIN:
         return (0, 0)
